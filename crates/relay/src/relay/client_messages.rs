@@ -3,6 +3,7 @@
 use super::expect::{DescribeTarget, Expect, StatementReply};
 use super::listening::list_of_channels;
 use super::not_yet::NotYet;
+use super::portals::Run;
 use super::refusal::RelayRefusal;
 use super::state::{Extended, RelayContext, RelayState};
 use super::statement_names::ServerStatement;
@@ -134,8 +135,9 @@ impl RelayState {
         self.parse_prepared(&template, context)?;
         let template = self.as_read(text, template, context);
         self.await_listening(Some(&template), context)?;
-        self.notes_writes(b"", Some(&template));
-        self.uses_sequences(self.sequences_of(b"", Some(&template)), context, out);
+        let run = Run::Text(&template);
+        self.notes_writes(run, context);
+        self.uses_sequences(self.sequences_of(run, context), context, out);
         self.shows_idle_timeout(&template, context, out);
         if self.is_session_pooling() {
             self.pass_prepare(&template, context);
@@ -146,7 +148,7 @@ impl RelayState {
             self.exclusive = Some(database.to_owned());
         }
         let (mut changes, hints) = context.effects(Some(&template));
-        self.add_effects_of_others(b"", Some(&template), &mut changes, context);
+        self.add_effects_of_others(run, &mut changes, context);
         if let Some(why) = self.query_refusal(&changes, &template, context) {
             self.refuse_query(why, out);
             return Ok(());

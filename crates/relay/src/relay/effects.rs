@@ -114,6 +114,25 @@ impl RelayContext<'_> {
         makes && is_named || self.server.path_unknown && template.may_create()
     }
 
+    /// Whether the text may fetch from a portal as from a cursor, also by a statement that it executes by name.
+    pub(super) fn may_fetch(&self, template: &Template) -> bool {
+        let may = |name: &String| {
+            let target = self.session.statements.get(name.as_bytes());
+            target.is_none_or(|target| target.fetches() || target.named().is_some())
+        };
+        template.fetches()
+            || match template.named() {
+                Some(Named::Execute {
+                    name, runs: true, ..
+                }) => may(name),
+                Some(Named::Uses {
+                    names,
+                    executes: true,
+                }) => names.iter().any(may),
+                _ => false,
+            }
+    }
+
     /// The client's statement that this one executes by name.
     pub(super) fn executed(&self, template: &Template) -> Option<Arc<Template>> {
         let Named::Execute { name, .. } = template.named()? else {

@@ -2,6 +2,7 @@
 
 use super::expect::Expect;
 use super::not_yet::NotYet;
+use super::portals::Run;
 use super::refusal::RelayRefusal;
 use super::state::{Extended, RelayContext, RelayState};
 use crate::session::ClientSession;
@@ -58,7 +59,7 @@ impl RelayState {
                 self.close_unnamed(context);
                 let template = context.templates.long(beginning(head));
                 self.await_listening(Some(&template), context)?;
-                self.notes_writes(b"", Some(&template));
+                self.notes_writes(Run::Text(&template), context);
                 self.uses_sequences(template.sequences(), context, out);
                 let (changes, hints) = context.effects(Some(&template));
                 if let Some(reason) = self.refused(&changes, context) {

@@ -27,6 +27,21 @@ pub(super) struct Portal {
     pub(super) done: bool,
 }
 
+/// The portals that an execution may also execute.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Others<'a> {
+    /// Those that had this name before.
+    pub(super) former_of: Option<&'a [u8]>,
+    /// All that have or had a name: PostgreSQL knows portals by the names of cursors.
+    pub(super) cursors: bool,
+}
+
+impl Others<'_> {
+    fn reads_former(self) -> bool {
+        self.cursors || self.former_of.is_some()
+    }
+}
+
 /// The portals to which the client has bound statements.
 #[derive(Debug, Default)]
 pub(super) struct Portals {
@@ -107,34 +122,28 @@ impl Portals {
         self.are_forgotten = false;
     }
 
-    /// Whether there may be portals that are not remembered.
-    pub(super) fn are_forgotten(&self) -> bool {
-        self.are_forgotten
+    /// Whether some of these portals may not be remembered.
+    pub(super) fn are_forgotten(&self, others: Others<'_>) -> bool {
+        self.are_forgotten && others.reads_former()
     }
 
     /// Number of portals that [`Portals::also`] reads.
-    pub(super) fn read_by_also(&self, executed: &[u8], fetches: bool) -> usize {
-        match fetches {
-            true => self.former.len() + self.bound.len(),
-            false if executed.is_empty() => 0,
-            false => self.former.len(),
-        }
+    pub(super) fn read_by_also(&self, others: Others<'_>) -> usize {
+        let former = others.reads_former().then_some(self.former.len());
+        let bound = others.cursors.then_some(self.bound.len());
+        former.into_iter().chain(bound).sum()
     }
 
-    /// The portals that the execution of `executed` may also execute: those that had its name before; and, if it `fetches`, all that have
-    /// a name, because PostgreSQL knows portals by the names of cursors.
-    pub(super) fn also<'a>(
-        &'a self,
-        executed: &'a [u8],
-        fetches: bool,
-    ) -> impl Iterator<Item = &'a Portal> {
-        let former = match fetches || !executed.is_empty() {
+    /// The remembered ones of these portals.
+    pub(super) fn also<'a>(&'a self, others: Others<'a>) -> impl Iterator<Item = &'a Portal> {
+        let Others { former_of, cursors } = others;
+        let former = match others.reads_former() {
             true => self.former.as_slice(),
             false => &[],
         };
         let former = former.iter();
-        let former = former.filter(move |(name, _)| fetches || **name == *executed);
-        let bound = fetches.then_some(&self.bound).into_iter().flatten();
+        let former = former.filter(move |(name, _)| cursors || former_of == Some(&**name));
+        let bound = cursors.then_some(&self.bound).into_iter().flatten();
         let bound = bound.filter(|(name, _)| !name.is_empty());
         former
             .map(|(_, portal)| portal)

@@ -3,7 +3,7 @@
 use super::effects::uncertain;
 use super::expect::Expect;
 use super::not_yet::NotYet;
-use super::portal_map::Portal;
+use super::portal_map::{Others, Portal};
 use super::state::{RelayContext, RelayState};
 use crate::server::StatementKey;
 use crate::template::Template;
@@ -13,6 +13,23 @@ use paceline_wire::Frame;
 use paceline_wire::frontend::{BindNames, BindValues};
 use paceline_wire::reader::Reader;
 use std::sync::Arc;
+
+/// The text, or the portal, that is about to be executed.
+#[derive(Clone, Copy)]
+pub(super) enum Run<'a> {
+    Text(&'a Template),
+    /// The portal with this name. Without a template, its statement is not known.
+    Portal(&'a [u8], Option<&'a Template>),
+}
+
+impl<'a> Run<'a> {
+    fn template(self) -> Option<&'a Template> {
+        match self {
+            Run::Text(template) => Some(template),
+            Run::Portal(_, template) => template,
+        }
+    }
+}
 
 impl RelayState {
     /// Processes the client's `Execute`.
@@ -37,9 +54,10 @@ impl RelayState {
             self.refuse_message(why, out);
             return Ok(());
         }
-        self.notes_writes(portal, template);
+        let run = Run::Portal(portal, template);
+        self.notes_writes(run, context);
         let (mut changes, hints) = self.portal_effects(portal, template, context);
-        self.add_effects_of_others(portal, template, &mut changes, context);
+        self.add_effects_of_others(run, &mut changes, context);
         if let Some(template) = template
             && self.portal_by_name(portal, (template, done), &changes, context, out)?
         {
@@ -52,7 +70,7 @@ impl RelayState {
             }
             self.prepare_under_own_names(template, context, out);
         }
-        self.note_draws(self.sequences_of(portal, template), context);
+        self.note_draws(self.sequences_of(run, context), context);
         self.discards_sequences(&changes, false, context);
         context.meet_temporaries(&changes, &self.pinned_for);
         let drops = changes.iter().any(SessionChange::drops_statements);
@@ -89,56 +107,56 @@ impl RelayState {
         self.portals.bind(bind.portal, portal);
     }
 
-    /// The portals that the execution of this one may also execute.
-    fn others<'a>(
-        &'a self,
-        executed: &'a [u8],
-        template: Option<&Template>,
-    ) -> impl Iterator<Item = &'a Portal> {
-        let fetches = template.is_some_and(Template::fetches);
-        self.portals.also(executed, fetches)
+    /// The portals that the execution may also execute.
+    fn others<'a>(&self, run: Run<'a>, context: &RelayContext<'_>) -> Others<'a> {
+        let cursors = run.template().is_none_or(|t| context.may_fetch(t));
+        match run {
+            Run::Text(_) | Run::Portal(b"", _) => Others {
+                former_of: None,
+                cursors,
+            },
+            Run::Portal(name, _) => Others {
+                former_of: Some(name),
+                cursors,
+            },
+        }
     }
 
-    /// Adds the possible changes by the portals that the execution of this one may also execute.
+    /// Adds the possible changes by the portals that the execution may also execute.
     pub(super) fn add_effects_of_others(
         &mut self,
-        executed: &[u8],
-        template: Option<&Template>,
+        run: Run<'_>,
         changes: &mut Vec<SessionChange>,
         context: &RelayContext<'_>,
     ) {
-        let fetches = template.is_some_and(Template::fetches);
-        self.work += self.portals.read_by_also(executed, fetches);
+        let others = self.others(run, context);
+        self.work += self.portals.read_by_also(others);
         let effects = |portal: &Portal| uncertain(context.effects(Some(&portal.template)).0);
-        changes.extend(self.others(executed, template).flat_map(effects));
-        let fetches = template.is_none_or(Template::fetches);
-        if self.may_execute_forgotten(executed, template) {
+        changes.extend(self.portals.also(others).flat_map(effects));
+        if self.portals.are_forgotten(others) {
             changes.push(SessionChange::Anything);
-            changes.extend(fetches.then_some(SessionChange::Pin(PinReason::Setting)));
+            let pins = others.cursors;
+            changes.extend(pins.then_some(SessionChange::Pin(PinReason::Setting)));
         }
     }
 
-    fn may_execute_forgotten(&self, executed: &[u8], template: Option<&Template>) -> bool {
-        let is_named = !executed.is_empty() || template.is_none_or(Template::fetches);
-        is_named && self.portals.are_forgotten()
+    fn executes_others(&self, run: Run<'_>, context: &RelayContext<'_>) -> bool {
+        let others = self.others(run, context);
+        self.portals.are_forgotten(others) || self.portals.also(others).next().is_some()
     }
 
-    fn executes_others(&self, executed: &[u8], template: Option<&Template>) -> bool {
-        self.may_execute_forgotten(executed, template)
-            || self.others(executed, template).next().is_some()
-    }
-
-    /// The possible use of sequences by the text, and by the portals that its execution may also execute.
-    pub(super) fn sequences_of(&self, executed: &[u8], template: Option<&Template>) -> SequenceUse {
-        match self.executes_others(executed, template) {
+    /// The possible use of sequences by the execution, and by that of the portals that it may also execute.
+    pub(super) fn sequences_of(&self, run: Run<'_>, context: &RelayContext<'_>) -> SequenceUse {
+        match self.executes_others(run, context) {
             true => SequenceUse::ANY,
-            false => template.map_or(SequenceUse::ANY, Template::sequences),
+            false => run.template().map_or(SequenceUse::ANY, Template::sequences),
         }
     }
 
-    /// Whether the text, and the portals that its execution may also execute, only read.
-    pub(super) fn only_reads(&self, executed: &[u8], template: Option<&Template>) -> bool {
-        template.is_some_and(Template::only_reads) && !self.executes_others(executed, template)
+    /// Whether the execution, and that of the portals that it may also execute, only reads.
+    pub(super) fn only_reads(&self, run: Run<'_>, context: &RelayContext<'_>) -> bool {
+        let reads = run.template().is_some_and(Template::only_reads);
+        reads && !self.executes_others(run, context)
     }
 
     /// The changes by the execution of a portal, and its hints.

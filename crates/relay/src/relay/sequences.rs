@@ -3,9 +3,9 @@
 //! a transaction the client's own values must remain.
 
 use super::expect::Expect;
+use super::portals::Run;
 use super::state::{RelayContext, RelayState};
 use crate::sequences::{DISCARD, SequenceState, SequenceToken};
-use crate::template::Template;
 use bytes::BytesMut;
 use paceline_sql::{SequenceUse, SessionChange};
 use paceline_wire::backend::Status;
@@ -46,8 +46,8 @@ impl RelayState {
     }
 
     /// A statement is about to be sent. A first request that is known not to touch a sequence is a read, or executes nothing.
-    pub(super) fn notes_writes(&mut self, portal: &[u8], template: Option<&Template>) {
-        let only_reads = self.only_reads(portal, template);
+    pub(super) fn notes_writes(&mut self, run: Run<'_>, context: &RelayContext<'_>) {
+        let only_reads = self.only_reads(run, context);
         let is_first_read = self.first_uses == Some(SequenceUse::NONE);
         self.commits.sent(only_reads || is_first_read);
     }

@@ -5,6 +5,7 @@
 
 use super::error_position::TextShift;
 use super::expect::{Expect, StatementReply};
+use super::portals::Run;
 use super::refusal::RelayRefusal;
 use super::state::{RelayContext, RelayState};
 use super::state_policy::SessionStateMode;
@@ -174,6 +175,7 @@ impl RelayState {
             return self.execute_unknown((text, name, at), context, out);
         }
         let (mut changes, hints) = context.effects(Some(template));
+        self.add_effects_of_others(Run::Text(template), &mut changes, context);
         if let Some(why) = self.query_refusal(&changes, template, context) {
             self.refuse_query(why, out);
             return true;

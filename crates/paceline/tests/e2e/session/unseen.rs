@@ -255,3 +255,29 @@ fn a_reset_of_all_settings_ends_no_setting_that_is_made_after_it() {
     let mut others = stage.clients(2);
     others.iter_mut().for_each(|other| drop(other.ok("BEGIN")));
 }
+
+/// PostgreSQL knows a portal as a cursor, also in a statement that another one executes by name.
+#[test]
+fn a_portal_that_a_statement_fetches_by_name_is_seen() {
+    for runs in [
+        query("EXECUTE f"),
+        unit("EXECUTE f", &[]),
+        query("EXECUTE f; SELECT 1"),
+        [bind("", "f", &[]), execute("", 0), sync()].concat(),
+    ] {
+        let stage = stage();
+        let (mut client, mut neighbour) = (stage.client(), stage.client());
+        client.ok("BEGIN");
+        let opens = [
+            parse("lk", LOCK, &[]),
+            bind("p", "lk", &[]),
+            parse("f", "FETCH ALL FROM p", &[]),
+            sync(),
+        ];
+        client.ask(&opens.concat()).expect_ok("the portal");
+        client.ask(&runs).expect_ok("the lock");
+        client.ok("COMMIT");
+        let shown = String::from_utf8_lossy(&runs).into_owned();
+        assert_locked_by_client(&mut client, &mut neighbour, &shown);
+    }
+}

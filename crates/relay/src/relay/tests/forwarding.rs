@@ -2,6 +2,7 @@
 
 use super::test_relay::TestRelay;
 use crate::relay::MESSAGES_MAX;
+use crate::relay::portal_map::Others;
 use bytes::BytesMut;
 use paceline_testing::messages::Wire;
 use paceline_testing::messages::client::*;
@@ -290,9 +291,13 @@ fn portals_fill_no_memory() {
     for n in 0..3_000 {
         test.client([bind_portal(&format!("q{n}"), "s")]);
     }
-    let remembered = test.relay.portals.read_by_also(b"", true);
+    let cursors = Others {
+        former_of: None,
+        cursors: true,
+    };
+    let remembered = test.relay.portals.read_by_also(cursors);
     assert!((1_000..=2_000).contains(&remembered), "{remembered}");
-    assert!(test.relay.portals.are_forgotten());
+    assert!(test.relay.portals.are_forgotten(cursors));
     // A FETCH reads them all, which counts as work of the client's turn.
     test.relay.work = 0;
     test.client([query("FETCH 1 FROM c")]);
