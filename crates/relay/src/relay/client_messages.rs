@@ -39,7 +39,10 @@ impl RelayState {
             return Ok(());
         }
         match frame.tag {
-            tag::SYNC | tag::FUNCTION_CALL => self.extended = Extended::No,
+            tag::SYNC | tag::FUNCTION_CALL => {
+                self.extended = Extended::No;
+                self.portals.request_ends();
+            }
             tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE
                 if self.extended == Extended::No =>
             {
@@ -56,6 +59,7 @@ impl RelayState {
             tag::QUERY => {
                 self.query(frame, context, out)?;
                 self.extended = Extended::No;
+                self.portals.request_ends();
             }
             // PostgreSQL reports the error if a message is malformed.
             tag::PARSE => match Parse::read(frame.body()) {

@@ -189,6 +189,7 @@ impl RelayState {
         if let RequestForm::Extended { .. } = found.form {
             // The unnamed portal is another one now. If the client executes it again, its effects are unknown.
             self.portals.remove(b"");
+            self.portals.request_ends();
         }
         if context.policy.listen_mode == ListenMode::Shared {
             self.listen.notifies = self.listen.notifies || may_notify(template);

@@ -1,10 +1,14 @@
-//! The portals of a transaction, by name. The server may refuse to replace or to close one, so former named portals are kept until the
+//! The portals of a transaction, by name. The server may refuse to replace or to close one, so former portals are kept until the
 //! request that replaces or closes them has succeeded, or the transaction ends.
+//!
+//! Clients bind the unnamed portal very often, and execute it in the same request: if the server refuses or skips that `Bind`, it skips the
+//! `Execute`, too. So former unnamed portals are few, and matter only to a request that executes the unnamed portal without a `Bind` of it.
 
 use crate::server::StatementKey;
 use crate::template::Template;
 use foldhash::{HashMap, HashMapExt};
 use paceline_sql::SessionChange;
+use std::collections::{VecDeque, vec_deque};
 use std::sync::Arc;
 
 /// Maximum capacity for portals that is kept for the next transaction. To clear a larger one would cost each transaction.
@@ -12,6 +16,9 @@ const CAPACITY_KEPT_MAX: usize = 64;
 
 /// Maximum number of portals, and of former ones, that are remembered.
 const REMEMBERED_MAX: usize = 1_000;
+
+/// Maximum number of former unnamed portals that are remembered.
+const FORMER_UNNAMED_MAX: usize = 8;
 
 /// A statement with the values bound to it.
 #[derive(Debug)]
@@ -38,7 +45,7 @@ pub(super) struct Others<'a> {
 
 impl Others<'_> {
     fn reads_former(self) -> bool {
-        self.cursors || self.former_of.is_some()
+        self.cursors || self.former_of.is_some_and(|name| !name.is_empty())
     }
 }
 
@@ -52,6 +59,45 @@ pub(super) struct Portals {
     kept: usize,
     /// More portals existed than are remembered.
     are_forgotten: bool,
+    unnamed: FormerUnnamed,
+}
+
+/// Unnamed portals that the client has replaced. The server may have kept one of them.
+#[derive(Debug, Default)]
+struct FormerUnnamed {
+    portals: VecDeque<Portal>,
+    /// Number of those that the server may have kept, because a request has failed.
+    kept: usize,
+    /// More existed than are remembered.
+    are_forgotten: bool,
+    /// The request under way binds the unnamed portal.
+    are_replaced: bool,
+}
+
+impl FormerUnnamed {
+    fn keep(&mut self, portal: Portal) {
+        if self.portals.len() >= FORMER_UNNAMED_MAX {
+            self.portals.pop_front();
+            self.kept = self.kept.saturating_sub(1);
+            self.are_forgotten = true;
+        }
+        self.portals.push_back(portal);
+    }
+
+    fn answered(&mut self, failed: bool, no_more: bool) {
+        match (failed, no_more) {
+            (true, _) => self.kept = self.portals.len(),
+            (false, true) => self.portals.truncate(self.kept),
+            (false, false) => {}
+        }
+    }
+
+    fn end(&mut self) {
+        self.portals.clear();
+        self.kept = 0;
+        self.are_forgotten = false;
+        self.are_replaced = false;
+    }
 }
 
 impl Portals {
@@ -69,6 +115,7 @@ impl Portals {
             self.are_forgotten = true;
             self.bound.clear();
         }
+        self.unnamed.are_replaced |= name.is_empty();
         if let Some(before) = self.bound.insert(name.into(), portal) {
             self.keep(name, before);
         }
@@ -76,6 +123,7 @@ impl Portals {
 
     /// The client has closed this portal, or bound an unknown statement to it.
     pub(super) fn remove(&mut self, name: &[u8]) {
+        self.unnamed.are_replaced |= name.is_empty();
         if let Some(portal) = self.bound.remove(name) {
             self.keep(name, portal);
         }
@@ -91,10 +139,19 @@ impl Portals {
         templates
     }
 
-    /// PostgreSQL always replaces the unnamed portal.
+    /// The messages of a request end.
+    pub(super) fn request_ends(&mut self) {
+        self.unnamed.are_replaced = false;
+    }
+
+    /// Whether the request under way binds or closes the unnamed portal.
+    pub(super) fn replaces_unnamed(&self) -> bool {
+        self.unnamed.are_replaced
+    }
+
     fn keep(&mut self, name: &[u8], portal: Portal) {
         match self.former.len() {
-            _ if name.is_empty() => {}
+            _ if name.is_empty() => self.unnamed.keep(portal),
             REMEMBERED_MAX.. => self.are_forgotten = true,
             _ => self.former.push((name.into(), portal)),
         }
@@ -103,6 +160,7 @@ impl Portals {
     /// A request is answered, the last one if there are `no_more`. If it has `failed`, the server may have kept the portals that it was to
     /// replace or close.
     pub(super) fn answered(&mut self, failed: bool, no_more: bool) {
+        self.unnamed.answered(failed, no_more);
         match (failed, no_more) {
             // Also those of later requests: which these are is not known.
             (true, _) => self.kept = self.former.len(),
@@ -120,18 +178,20 @@ impl Portals {
         self.former.clear();
         self.kept = 0;
         self.are_forgotten = false;
+        self.unnamed.end();
     }
 
     /// Whether some of these portals may not be remembered.
     pub(super) fn are_forgotten(&self, others: Others<'_>) -> bool {
-        self.are_forgotten && others.reads_former()
+        let unnamed = others.former_of == Some(b"") && self.unnamed.are_forgotten;
+        unnamed || self.are_forgotten && others.reads_former()
     }
 
     /// Number of portals that [`Portals::also`] reads.
     pub(super) fn read_by_also(&self, others: Others<'_>) -> usize {
         let former = others.reads_former().then_some(self.former.len());
         let bound = others.cursors.then_some(self.bound.len());
-        former.into_iter().chain(bound).sum()
+        former.into_iter().chain(bound).sum::<usize>() + self.former_unnamed(others).len()
     }
 
     /// The remembered ones of these portals.
@@ -148,5 +208,13 @@ impl Portals {
         former
             .map(|(_, portal)| portal)
             .chain(bound.map(|(_, portal)| portal))
+            .chain(self.former_unnamed(others))
+    }
+
+    fn former_unnamed(&self, others: Others<'_>) -> vec_deque::Iter<'_, Portal> {
+        match others.former_of {
+            Some(b"") => self.unnamed.portals.iter(),
+            _ => vec_deque::Iter::default(),
+        }
     }
 }

@@ -110,16 +110,12 @@ impl RelayState {
     /// The portals that the execution may also execute.
     fn others<'a>(&self, run: Run<'a>, context: &RelayContext<'_>) -> Others<'a> {
         let cursors = run.template().is_none_or(|t| context.may_fetch(t));
-        match run {
-            Run::Text(_) | Run::Portal(b"", _) => Others {
-                former_of: None,
-                cursors,
-            },
-            Run::Portal(name, _) => Others {
-                former_of: Some(name),
-                cursors,
-            },
-        }
+        let former_of = match run {
+            Run::Portal(b"", _) if self.portals.replaces_unnamed() => None,
+            Run::Portal(name, _) => Some(name),
+            Run::Text(_) => None,
+        };
+        Others { former_of, cursors }
     }
 
     /// Adds the possible changes by the portals that the execution may also execute.
@@ -135,7 +131,7 @@ impl RelayState {
         changes.extend(self.portals.also(others).flat_map(effects));
         if self.portals.are_forgotten(others) {
             changes.push(SessionChange::Anything);
-            let pins = others.cursors;
+            let pins = others.cursors || others.former_of == Some(b"");
             changes.extend(pins.then_some(SessionChange::Pin(PinReason::Setting)));
         }
     }

@@ -281,3 +281,43 @@ fn a_portal_that_a_statement_fetches_by_name_is_seen() {
         assert_locked_by_client(&mut client, &mut neighbour, &shown);
     }
 }
+
+/// PostgreSQL replaces the unnamed portal only if it accepts the Bind.
+#[test]
+fn an_unnamed_portal_that_the_server_keeps_is_seen() {
+    let prepares = [
+        parse("lk", LOCK, &[]),
+        parse("sp", "SAVEPOINT s", &[]),
+        parse("rb", "ROLLBACK TO s", &[]),
+        parse("s2", "SELECT 2", &[]),
+        parse("v", "SELECT $1::int", &[]),
+        bind("", "lk", &[]),
+        bind("a", "sp", &[]),
+        execute("a", 0),
+        sync(),
+    ];
+    let skipped = [parse("", "SELEC", &[]), bind("", "s2", &[]), sync()].concat();
+    // The server rejects the value before, or after, it has replaced the portal.
+    let rejected = [bind("", "v", &[Some("x")]), sync()].concat();
+    let few = [bind("", "v", &[]), sync()].concat();
+    let back = [bind("b", "rb", &[]), execute("b", 0), sync()].concat();
+    let again = [execute("", 0), sync()].concat();
+    for fails in [skipped, rejected, few] {
+        let stage = stage();
+        let (mut client, mut neighbour) = (stage.client(), stage.client());
+        let mut direct = stage.direct();
+        let mut found = Vec::new();
+        for one in [&mut direct, &mut client] {
+            one.ok("BEGIN");
+            one.ask(&prepares.concat()).expect_ok("the portal");
+            assert_ne!(one.ask(&fails).sqlstate(), "");
+            one.ask(&back).expect_ok("the rollback");
+            let state = one.ask(&again).sqlstate();
+            one.simple("COMMIT");
+            assert_eq!(neighbour.value(LOCKED), "0", "{state}");
+            found.push((state, one.value(LOCKED)));
+            one.ok("SELECT pg_advisory_unlock_all()");
+        }
+        assert_eq!(found[0], found[1], "as PostgreSQL alone");
+    }
+}

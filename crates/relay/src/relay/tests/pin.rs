@@ -285,3 +285,50 @@ fn a_failed_session_query_is_repeated() {
     test.server([error("57014", "canceled"), ready('I')]);
     assert_eq!(test.relay.pinned_for(), PinReason::ASKED);
 }
+
+/// PostgreSQL keeps an unnamed portal if it skips the Bind that would replace it.
+#[test]
+fn an_unnamed_portal_that_the_server_keeps_pins() {
+    let opens = |test: &mut TestRelay| {
+        test.client([query("BEGIN")]);
+        test.server([complete("BEGIN"), ready('T')]);
+        test.client([
+            parse("lk", "SELECT pg_advisory_lock(1)"),
+            parse("s", "SELECT 2"),
+        ]);
+        test.client([bind("lk"), sync()]);
+        test.server([parsed(), parsed(), bound(), ready('T')]);
+    };
+    let fails = || [parse("", "SELEC"), bind("s"), sync()].concat();
+    let again = || [execute(), sync()].concat();
+    for at_once in [false, true] {
+        let mut test = TestRelay::new();
+        opens(&mut test);
+        if at_once {
+            test.client([fails(), again()]);
+            test.server([error("42601", "no"), ready('T')]);
+        } else {
+            test.client([fails()]);
+            test.server([error("42601", "no"), ready('T')]);
+            test.client([again()]);
+        }
+        test.server([complete("SELECT 1"), ready('T')]);
+        assert_eq!(
+            test.relay.pinned_for(),
+            [PinReason::AdvisoryLock],
+            "{at_once}"
+        );
+    }
+    // A client that executes what it binds is not concerned.
+    let mut test = TestRelay::new();
+    opens(&mut test);
+    for _ in 0..20 {
+        test.client([bind("s"), execute()]);
+    }
+    test.client([sync()]);
+    for _ in 0..20 {
+        test.server([bound(), complete("SELECT 1")]);
+    }
+    test.server([ready('T')]);
+    assert!(!test.server.needs_reset && test.relay.pinned_for().is_empty());
+}
