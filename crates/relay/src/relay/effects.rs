@@ -45,14 +45,12 @@ impl RelayContext<'_> {
             return (changes, template.hints());
         };
         // The changes of the EXECUTE itself come first.
-        changes.extend(
-            self.effects_of_text(&target)
-                .into_iter()
-                .map(|change| match change {
-                    SessionChange::SetTo(call) => call.unbound(),
-                    other => other,
-                }),
-        );
+        changes.extend(self.effects_of_text(&target).into_iter().filter_map(
+            |change| match change {
+                SessionChange::SetTo(call) => call.unbound(),
+                other => Some(other),
+            },
+        ));
         (changes, target.hints())
     }
 

@@ -6,7 +6,7 @@ mod tests;
 use super::change::{Argument, SEARCH_PATH, SessionChange, SetConfig};
 use super::pin_reason::PinReason;
 use super::setting::{
-    SEED, TRANSACTION_SETTINGS, changes_of_local, is_custom_option, local_settings, set_to,
+    SEED, changes_of_local, ends_with_transaction, is_custom_option, local_settings, set_to,
 };
 use crate::name::Name;
 use crate::tree::Record;
@@ -77,8 +77,9 @@ impl SetConfig {
     }
 
     /// The change if the parameter values are unknown.
-    pub fn unbound(&self) -> SessionChange {
-        match self.name.constant() {
+    pub fn unbound(&self) -> Option<SessionChange> {
+        Some(match self.name.constant() {
+            Some(name) if ends_with_transaction(&name.to_ascii_lowercase()) => return None,
             // At the end of the transaction nothing shows whether the path had the temporary schema.
             Some(name) if name.eq_ignore_ascii_case(SEARCH_PATH) && self.is_local() => {
                 SessionChange::PathUnknown
@@ -88,7 +89,7 @@ impl SetConfig {
                 name: name.to_ascii_lowercase(),
             },
             None => SessionChange::Pin(PinReason::Setting),
-        }
+        })
     }
 }
 
@@ -99,7 +100,7 @@ fn of_call(
     local: Option<Option<bool>>,
 ) -> Vec<SessionChange> {
     match (local, value) {
-        _ if TRANSACTION_SETTINGS.contains(&name.as_str()) => Vec::new(),
+        _ if ends_with_transaction(&name) => Vec::new(),
         _ if name == SEED => vec![SessionChange::Pin(PinReason::Seed)],
         // NULL is the default.
         (Some(Some(true)), None | Some(None)) if name == SEARCH_PATH => {
@@ -206,6 +207,7 @@ pub(super) fn changes_of_call(call: &Record) -> Vec<SessionChange> {
         return changes_of_local_call(SetConfig { name, value, local });
     }
     vec![match name.constant().map(str::to_ascii_lowercase) {
+        Some(name) if ends_with_transaction(&name) => return Vec::new(),
         Some(name) if name == SEED => SessionChange::Pin(PinReason::Seed),
         Some(name) => SessionChange::SetUnknown { name },
         None => SessionChange::Pin(PinReason::Setting),

@@ -10,12 +10,13 @@ use crate::tree::Record;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{VariableSetKind, VariableSetStmt};
 
-/// Settings that last until the end of the transaction.
-pub(super) const TRANSACTION_SETTINGS: [&str; 3] = [
-    "transaction_isolation",
-    "transaction_read_only",
-    "transaction_deferrable",
-];
+/// Whether a setting lasts until the end of the transaction, however it is set.
+pub(super) fn ends_with_transaction(name: &str) -> bool {
+    matches!(
+        name,
+        "transaction_isolation" | "transaction_read_only" | "transaction_deferrable"
+    )
+}
 
 /// The changes of SET and RESET in all their forms.
 pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
@@ -35,7 +36,7 @@ pub(super) fn changes_of_set(set: &VariableSetStmt) -> Vec<SessionChange> {
         }
         // `SET TRANSACTION`.
         VariableSetKind::VarSetMulti => return Vec::new(),
-        _ if TRANSACTION_SETTINGS.contains(&name.as_str()) => return Vec::new(),
+        _ if ends_with_transaction(&name) => return Vec::new(),
         VariableSetKind::VarReset | VariableSetKind::VarSetDefault => SessionChange::Reset { name },
         VariableSetKind::VarSetValue => return changes_of_value(set, name),
         VariableSetKind::VarSetCurrent => SessionChange::SetUnknown { name },
@@ -184,8 +185,11 @@ pub fn set_config_sql(name: &str, value: &str) -> String {
     )
 }
 
-/// The changes when `set_config` sets a setting to this value.
+/// The changes when `set_config` sets a setting of the session to this value.
 pub fn set_to(name: &str, value: Option<&str>) -> Vec<SessionChange> {
+    if ends_with_transaction(name) {
+        return Vec::new();
+    }
     let Some(value) = value else {
         let name = name.to_owned();
         return vec![SessionChange::Reset { name }];

@@ -321,3 +321,32 @@ fn an_unnamed_portal_that_the_server_keeps_is_seen() {
         assert_eq!(found[0], found[1], "as PostgreSQL alone");
     }
 }
+
+/// Such a value ends with its transaction, whichever way it is set.
+#[test]
+fn a_setting_of_a_transaction_is_none_of_the_session() {
+    let stage = Stage::on_shared()
+        .set("default_pool_size=1")
+        .set("track_extra_parameters=transaction_read_only,transaction_isolation")
+        .open();
+    let mut neighbour = stage.client();
+    // No statement can make a transaction read-write that began under this setting and has executed another.
+    neighbour.ok("SET default_transaction_read_only = on");
+    for sets in [
+        "SELECT set_config('transaction_read_only', 'on', false), now()",
+        "SELECT set_config('transaction_read_only', 'on', false) FROM (VALUES (1)) AS v",
+        "SELECT set_config('Transaction_Read_Only', v, true), now() FROM (VALUES ('on')) AS x (v)",
+        "EXECUTE sets('on')",
+        "DO 'BEGIN PERFORM set_config(''transaction_read_only'', ''on'', false); END'",
+        "SET transaction_read_only FROM CURRENT",
+    ] {
+        let mut client = stage.client();
+        client.ok("PREPARE sets (text) AS SELECT set_config('transaction_read_only', $1, false)");
+        client.ok(sets);
+        for _ in 0..2 {
+            neighbour.ok("SELECT 1");
+            client.ok("SELECT 1");
+            assert_eq!(client.value("SHOW transaction_read_only"), "off", "{sets}");
+        }
+    }
+}

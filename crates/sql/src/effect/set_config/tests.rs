@@ -55,3 +55,25 @@ fn a_local_value_defines_a_customized_option() {
     };
     assert_eq!(call.with(&|_, _| Some(Some(b"App.X"))), [known()]);
 }
+
+#[test]
+fn a_setting_of_the_transaction_is_none_of_the_session() {
+    for sql in [
+        "SELECT set_config('transaction_read_only', 'on', false), now()",
+        "SELECT set_config('Transaction_Isolation', 'serializable', false) FROM t",
+        "SELECT set_config('transaction_deferrable', a, false) FROM t",
+        "SELECT set_config('transaction_read_only', 'on', true), now()",
+    ] {
+        assert_eq!(effect(sql), Effect::Read, "{sql}");
+    }
+    let sql = "SELECT set_config('TRANSACTION_READ_ONLY', $1, false)";
+    let [SessionChange::SetTo(call)] = &*changes(sql) else {
+        panic!("its value is bound");
+    };
+    assert_eq!(call.unbound(), None);
+    assert_eq!(call.with(&|_, _| Some(Some(b"on"))), []);
+    assert_eq!(
+        crate::set_to("transaction_isolation", Some("serializable")),
+        []
+    );
+}
