@@ -28,7 +28,7 @@ pub enum Named {
     Execute {
         /// Name of the prepared statement.
         name: String,
-        /// Range of the name in the text, in bytes.
+        /// Range of the name in the text, in bytes, with the UESCAPE that may follow it.
         at: Range<usize>,
         /// The prepared statement is executed: not only explained, and not only used for the columns of an empty
         /// table.
@@ -184,8 +184,18 @@ fn find_execute(sql: &str, statement: &NodeEnum) -> Option<Named> {
     let tokens = significant(sql)?;
     let is_execute = |token: &ScanToken| token.token() == Token::Execute;
     let execute = tokens.iter().position(is_execute)?;
-    let at = range_of(tokens.get(execute + 1)?);
+    let at = range_of_name(tokens.get(execute + 1..)?)?;
     Some(Named::Execute { name, at, runs })
+}
+
+/// The range of the name with which the tokens begin: one token, or `U&"…" UESCAPE '…'`.
+fn range_of_name(tokens: &[ScanToken]) -> Option<Range<usize>> {
+    let name = range_of(tokens.first()?);
+    let escape = match tokens {
+        [_, word, escape, ..] if word.token() == Token::Uescape => range_of(escape),
+        _ => name.clone(),
+    };
+    Some(name.start..escape.end)
 }
 
 fn significant(sql: &str) -> Option<Vec<ScanToken>> {

@@ -77,6 +77,28 @@ fn the_name_in_an_execute_is_found() {
     }
 }
 
+/// UESCAPE is a part of the name.
+#[test]
+fn a_name_with_an_escape_character_is_found() {
+    for (sql, spelling) in [
+        (
+            r#"EXECUTE U&"d!0061ta" UESCAPE '!'"#,
+            r#"U&"d!0061ta" UESCAPE '!'"#,
+        ),
+        (
+            r#"EXECUTE U&"d!0061ta" /* a */ uescape '!' (1)"#,
+            r#"U&"d!0061ta" /* a */ uescape '!'"#,
+        ),
+        (r#"EXPLAIN EXECUTE U&"d\0061ta""#, r#"U&"d\0061ta""#),
+        ("EXECUTE data('uescape')", "data"),
+    ] {
+        let Some(Named::Execute { name, at, .. }) = named(sql) else {
+            panic!("{sql}");
+        };
+        assert_eq!((&*name, &sql[at]), ("data", spelling));
+    }
+}
+
 #[test]
 fn an_execute_that_is_explained_or_creates_an_empty_table_does_not_run() {
     for (sql, expected) in [

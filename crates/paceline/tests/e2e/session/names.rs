@@ -331,3 +331,21 @@ fn inside_a_transaction_a_stale_plan_is_an_error_and_is_replaced_afterwards() {
     assert_eq!(healed.rows()[0].len(), 2);
     client.ok("COMMIT");
 }
+
+/// UESCAPE and its character belong to the name.
+#[test]
+fn a_name_may_be_written_with_escapes() {
+    check(
+        &[
+            "PREPARE data AS SELECT 1",
+            "EXECUTE U&\"d!0061ta\" UESCAPE '!'",
+            "EXPLAIN (COSTS off) EXECUTE U&\"d!0061ta\" /* a comment */ UESCAPE\n'!'",
+            "EXECUTE U&\"d\\0061ta\"",
+            "PREPARE U&\"wi!0074h\" UESCAPE '!' (int) AS SELECT $1",
+            "EXECUTE U&\"!0077ith\" UESCAPE '!' (1)",
+            "DEALLOCATE U&\"d!0061ta\" UESCAPE '!'",
+            "EXECUTE data",
+        ]
+        .map(query),
+    );
+}
