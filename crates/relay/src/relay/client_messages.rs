@@ -363,7 +363,10 @@ impl RelayState {
         let known = self.ensure_with_known_columns(bind.statement, context, out)?;
         let described = known.columns.is_some();
         match &known.template {
-            Some(template) => self.open_portal(bind, values, template, known.key),
+            Some(template) => {
+                self.note_planning(template, context);
+                self.open_portal(bind, values, template, known.key);
+            }
             None => self.portals.remove(bind.portal),
         }
         let key = known.key;
@@ -445,7 +448,7 @@ impl RelayContext<'_> {
 
     /// A statement with these changes is about to be sent. Settings that its text does not show, or that end with the transaction, are in
     /// force from now on.
-    fn hide_settings(&mut self, changes: &[SessionChange]) {
+    pub(super) fn hide_settings(&mut self, changes: &[SessionChange]) {
         self.server.path_unknown |= changes.iter().any(SessionChange::hides_path);
         if changes.iter().any(SessionChange::hides_settings) {
             self.server

@@ -27,6 +27,12 @@ impl RelayContext<'_> {
         let mut changes = self.effects_of_text(template);
         match template.named() {
             Some(Named::Execute { runs: true, .. }) => {}
+            Some(Named::Execute { runs: false, .. }) => {
+                let target = self.executed(template);
+                let calls = target.is_none_or(|target| (self.may_change_session)(&target));
+                changes.extend(calls.then_some(SessionChange::FunctionsCalled));
+                return (changes, template.hints());
+            }
             Some(Named::Uses {
                 names,
                 executes: true,

@@ -82,6 +82,16 @@ impl RelayState {
         Ok(())
     }
 
+    /// A `Bind` of the statement is about to be sent. PostgreSQL plans the statement then, and calls functions that are declared IMMUTABLE or
+    /// STABLE, also if the client does not execute it.
+    pub(super) fn note_planning(&mut self, template: &Template, context: &mut RelayContext<'_>) {
+        if (context.may_change_session)(template) {
+            let change = SessionChange::FunctionsCalled;
+            self.note_untracked(&change, context);
+            context.hide_settings(&[change]);
+        }
+    }
+
     /// The client has bound values to a statement.
     pub(super) fn open_portal(
         &mut self,

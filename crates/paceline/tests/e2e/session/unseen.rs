@@ -350,3 +350,45 @@ fn a_setting_of_a_transaction_is_none_of_the_session() {
         }
     }
 }
+
+/// PostgreSQL calls functions that are declared IMMUTABLE when it plans a statement.
+#[test]
+fn a_function_that_is_called_by_planning_is_seen() {
+    let stage = Stage::on_shared().set("default_pool_size=1").open();
+    stage.direct().ok(
+        "CREATE FUNCTION raises(int) RETURNS text IMMUTABLE LANGUAGE plpgsql AS \
+        $$ BEGIN PERFORM set_config('custom.flag', 'x', false); RETURN 'a'; END $$",
+    );
+    let (mut client, mut neighbour) = (stage.client(), stage.client());
+    client.ok("PREPARE p (int) AS SELECT raises($1)");
+    client
+        .ask(&[parse("s", "SELECT raises(1)", &[]), sync()].concat())
+        .expect_ok("a named statement");
+    for plans in [
+        vec![query("EXPLAIN EXECUTE p(1)")],
+        vec![
+            query("CREATE TABLE t AS EXECUTE p(1) WITH NO DATA"),
+            query("DROP TABLE t"),
+        ],
+        vec![
+            [
+                parse("", "SELECT raises(1)", &[]),
+                bind("", "", &[]),
+                sync(),
+            ]
+            .concat(),
+        ],
+        vec![[bind("", "s", &[]), sync()].concat()],
+        vec![
+            query("BEGIN"),
+            [bind("c", "s", &[]), sync()].concat(),
+            query("COMMIT"),
+        ],
+    ] {
+        let shown = String::from_utf8_lossy(&plans.concat()).into_owned();
+        for request in plans {
+            client.ask(&request).expect_ok(&shown);
+        }
+        assert_eq!(neighbour.value(FLAG), "", "{shown}");
+    }
+}
