@@ -16,7 +16,6 @@ use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use unknown_settings::UnknownSettings;
 
 mod injected;
 mod prepared;
@@ -85,6 +84,15 @@ pub struct ServerSide {
 pub struct StatementKey {
     id: u64,
     settings: u64,
+}
+
+/// Settings that are in force and not known.
+#[derive(Debug)]
+struct UnknownSettings {
+    id: u64,
+    /// The statements that must be closed when the settings are known again: those that Paceline has prepared, and those of the session
+    /// that PostgreSQL may have analysed again.
+    statements: LinkedHashSet<StatementKey, FxBuildHasher>,
 }
 
 /// A `Parse` that PostgreSQL has accepted.

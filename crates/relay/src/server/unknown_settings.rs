@@ -2,19 +2,9 @@
 //! in a way that its text does not show. Statements that the server parses meanwhile have keys with an id of settings that no client has,
 //! so they serve no other client, and no later transaction.
 
-use super::{Preparable, ServerSide, StatementKey};
+use super::{Preparable, ServerSide, StatementKey, UnknownSettings};
 use crate::parsed::ClientParse;
 use hashlink::LinkedHashSet;
-use rustc_hash::FxBuildHasher;
-
-/// The settings in force, if they are not known.
-#[derive(Debug)]
-pub(super) struct UnknownSettings {
-    id: u64,
-    /// The statements that must be closed when the settings are known again: those that Paceline has prepared, and those of the session
-    /// that PostgreSQL may have analysed again.
-    statements: LinkedHashSet<StatementKey, FxBuildHasher>,
-}
 
 impl ServerSide {
     /// From now on, settings that decide the meaning of statements may have other values than those of the session. `new_id` returns an id

@@ -4,7 +4,11 @@
 #[cfg(test)]
 mod tests;
 
-use super::setting::is_custom_option;
+/// Whether a setting is a customized option (PostgreSQL documentation, section "Customized Options"). PostgreSQL
+/// defines such an option when it is first set, and the session keeps it; or an extension defines it.
+pub fn is_custom_option(name: &str) -> bool {
+    name.contains('.')
+}
 
 /// Settings that decide how a statement is planned, executed, limited and logged, but not what it means.
 const WITHOUT_MEANING: [&str; 42] = [

@@ -4,10 +4,9 @@
 mod tests;
 
 use super::change::{Argument, SEARCH_PATH, SessionChange, SetConfig};
+use super::meaning::is_custom_option;
 use super::pin_reason::PinReason;
-use super::setting::{
-    SEED, changes_of_local, ends_with_transaction, is_custom_option, local_settings, set_to,
-};
+use super::setting::{SEED, changes_of_local, ends_with_transaction, local_settings, set_to};
 use crate::name::Name;
 use crate::tree::Record;
 use pg_query::NodeEnum;

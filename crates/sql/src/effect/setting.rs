@@ -1,7 +1,7 @@
 //! Effects of SET, RESET and `set_config()` on settings.
 
 use super::change::{SEARCH_PATH, SessionChange};
-use super::meaning::decides_meaning;
+use super::meaning::{decides_meaning, is_custom_option};
 use super::pin_reason::PinReason;
 use crate::name::is_temporary_schema;
 use crate::parser;
@@ -59,12 +59,6 @@ pub(super) fn changes_of_local(name: &str, values: &[String]) -> Vec<SessionChan
 /// The change of the meaning of later statements of the transaction.
 pub(super) fn local_settings(name: &str) -> Option<SessionChange> {
     decides_meaning(name).then_some(SessionChange::LocalSettings)
-}
-
-/// Whether a setting is a customized option (PostgreSQL documentation, section "Customized Options"). PostgreSQL
-/// defines such an option when it is first set, and the session keeps it; or an extension defines it.
-pub fn is_custom_option(name: &str) -> bool {
-    name.contains('.')
 }
 
 /// SQL that defines a customized option with its default value.
