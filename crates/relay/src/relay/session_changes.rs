@@ -156,15 +156,26 @@ impl RelayState {
                 add_to_query(&mut self.to_query, name);
             }
         }
-        // The server has reset them to its own defaults, not to the client's.
-        self.request
-            .taken_away
-            .extend(session.base.taken_away(change));
+        self.note_taken_away(change, context);
+        let session = &*context.session;
         let settings = context
             .interner
             .after(&session.settings, &session.base, change);
         context.put_in_force(settings);
         self.retire_sent(context);
+    }
+
+    /// Notes the settings that the server has reset to its own defaults, not to the client's. Its own are in force until Paceline has set
+    /// the client's.
+    fn note_taken_away(&mut self, change: &SessionChange, context: &mut RelayContext<'_>) {
+        let taken_away = context.session.base.taken_away(change);
+        if !taken_away.is_empty() {
+            let interner = context.interner;
+            context
+                .server
+                .settings_are_unknown(|| interner.unknown_id());
+        }
+        self.request.taken_away.extend(taken_away);
     }
 
     /// The settings have changed. The server parses these statements after the change, though they were sent before.
@@ -201,12 +212,13 @@ impl RelayState {
     fn discard_all(&mut self, context: &mut RelayContext<'_>) {
         self.statements_dropped(context);
         self.unlistens_all();
-        let base = &context.session.base;
         let all = SessionChange::DiscardAll;
-        self.request.taken_away = base.taken_away(&all).into_iter().collect();
+        self.request.taken_away.clear();
+        self.note_taken_away(&all, context);
+        let session = &*context.session;
         let settings = context
             .interner
-            .after(&context.session.settings, base, &all);
+            .after(&session.settings, &session.base, &all);
         context.put_in_force(settings);
         context.server.must_close |= self
             .pinned_for

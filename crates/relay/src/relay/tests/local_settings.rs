@@ -168,3 +168,20 @@ fn a_statement_that_is_sent_with_a_rollback_is_parsed_under_the_settings_of_befo
         );
     }
 }
+
+/// After a RESET the defaults of the server are in force, until Paceline has set those of the session.
+#[test]
+fn a_statement_that_is_parsed_between_a_reset_and_its_restoration_serves_no_other_client() {
+    let mut test = TestRelay::new();
+    run(&mut test, "SET TimeZone = 'Asia/Tokyo'", "SET", 'I');
+    test.session.base = test.session.settings.clone();
+    test.other.settings = test.session.settings.clone();
+    test.as_other(|test| prepare(test, "s", CONSTANT, 'I'));
+    test.client([parse("", "RESET TimeZone"), bind(""), execute(), flush()]);
+    test.server([parsed(), bound(), complete("RESET")]);
+    let sent = test.client([parse("x", CONSTANT), sync()]);
+    assert_eq!(sent[0], format!("Parse s2: {CONSTANT}"));
+    test.server([parsed(), ready('I')]);
+    test.server([complete("SET"), ready('I')]);
+    assert_eq!(executes_as_other(&mut test)[0], "Bind s1");
+}

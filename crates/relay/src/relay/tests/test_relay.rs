@@ -20,7 +20,7 @@ const UNTRACKED_FUNCTION: &str = "sneaky";
 pub(super) struct TestRelay {
     pub(super) session: ClientSession,
     /// The session of another client of the server.
-    other: ClientSession,
+    pub(super) other: ClientSession,
     pub(super) server: ServerSide,
     pub(super) templates: Templates,
     pub(super) interner: SettingsInterner,
