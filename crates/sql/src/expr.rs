@@ -21,6 +21,10 @@ use children::{children, is_index};
 /// System columns, which each table has and no fold can compute.
 const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
 
+/// Parameters above this number represent columns of EXCLUDED. It is above the maximum number of a parameter in
+/// PostgreSQL (65,535).
+pub const PROPOSED: u32 = 1 << 20;
+
 /// An expression that refers only to columns of one row and to parameters. It contains no sub-select, and no
 /// aggregate or window function syntax. Only the catalog shows whether a function is an aggregate, and whether a name
 /// refers to a column (the table's name refers to the whole row).

@@ -7,6 +7,7 @@
 mod catalog;
 mod catalog_version;
 mod checks;
+mod collation;
 mod definition;
 mod grouped;
 mod named_tables;
@@ -32,6 +33,7 @@ pub use checks::{
     FieldNames, apart_sql, foreign_functions_sql, harmless_sql, no_hidden_calls_sql, no_serial_sql,
     plain_collations_sql, plain_tables_sql, plain_types_sql, same_on_replicas_sql,
 };
+pub use collation::Collation;
 pub use grouped::{fits_groups_sql, no_names_sql};
 pub use named_tables::named_tables_sql;
 pub use names::Names;

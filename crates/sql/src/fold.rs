@@ -20,5 +20,5 @@ pub(crate) use build::rewrite_upsert;
 pub use build::{FOLD_RESULT_COLUMNS, Fold, rewrite};
 pub use column::{KeyClass, KeyColumn};
 pub use refusal::FoldRefusal;
-pub use rewriter::Carried;
 pub(crate) use rewriter::Proposal;
+pub use rewriter::{Carried, Proposed};

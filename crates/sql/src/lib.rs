@@ -56,7 +56,7 @@ pub use effect::{
     set_config_sql, set_to,
 };
 pub use escapes::{hides_quotes, keeps_ascii};
-pub use expr::Expr;
+pub use expr::{Expr, PROPOSED};
 pub use facts::{CatalogVersion, Column, Compared, TableFacts};
 pub use hints::{
     Hints, ServerHint, leading as leading_hints, may_have_bare_hints, strip_bare_hints,

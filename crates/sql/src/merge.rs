@@ -8,6 +8,6 @@ mod rows;
 mod tests;
 pub mod upsert;
 
-pub use insert::{Change, Conflict, Insert, PROPOSED};
+pub use insert::{Change, Conflict, Insert};
 pub(crate) use insert::{of_statements, read_target};
 pub use rewrite::rewrite;

@@ -12,6 +12,8 @@ pub struct TypeName {
     pub array: bool,
     /// Whether it is a built-in type or an enum.
     pub builtin: bool,
+    /// Whether its values have collations.
+    pub collatable: bool,
 }
 
 /// Types whose SQL name differs from their name in the catalog, which the parser uses.

@@ -205,5 +205,6 @@ pub(crate) fn type_name(sql: &str) -> TypeName {
         sql: sql.to_owned(),
         array: sql.ends_with("[]"),
         builtin: true,
+        collatable: false,
     }
 }

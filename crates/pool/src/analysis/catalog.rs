@@ -3,7 +3,7 @@
 use crate::server::{ResultRows, ServerConn, ServerError};
 use paceline_batch::line::ClientTimeouts;
 use paceline_sql::TypeName;
-use paceline_sql::facts::{Added, CatalogVersion, Extent, Names};
+use paceline_sql::facts::{Added, CatalogVersion, Collation, Extent, Names};
 use paceline_sql::{Column, Name, TableFacts, facts};
 use paceline_wire::backend::Field;
 use std::time::Duration;
@@ -97,11 +97,12 @@ async fn type_names(
     let answers = conn.query(&facts::types_sql(&oids)).await?;
     let rows = answers.into_iter().next().unwrap_or_default();
     let name = |row: Vec<Option<String>>| {
-        let [sql, array, builtin] = <[Option<String>; 3]>::try_from(row).ok()?;
+        let [sql, array, builtin, collatable] = <[Option<String>; 4]>::try_from(row).ok()?;
         Some(TypeName {
             sql: sql?,
             array: array? == "t",
             builtin: builtin? == "t",
+            collatable: collatable? == "t",
         })
     };
     Ok(rows.into_iter().filter_map(name).collect())
@@ -189,7 +190,9 @@ fn read_column(row: Vec<Option<String>>) -> Option<Column> {
         builtin,
         fixed,
         never_null,
-    ] = <[String; 12]>::try_from(row?).ok()?;
+        collation,
+        user_defined_collation,
+    ] = <[String; 14]>::try_from(row?).ok()?;
     Some(Column {
         name,
         type_name,
@@ -203,6 +206,11 @@ fn read_column(row: Vec<Option<String>>) -> Option<Column> {
         builtin: builtin == "t",
         fixed: fixed == "t",
         never_null: never_null == "t",
+        collation: match collation.as_str() {
+            "" if user_defined_collation == "t" => Collation::UserDefined,
+            "" => Collation::None,
+            _ => Collation::BuiltIn(collation),
+        },
     })
 }
 

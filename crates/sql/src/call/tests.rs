@@ -35,6 +35,7 @@ fn rewritten(sql: &str, returning: usize) -> Result<Distribution, DistributionRe
         sql: "text".to_owned(),
         array: false,
         builtin: true,
+        collatable: false,
     };
     let columns = ["msg_id", "body"].map(str::to_owned);
     let (parameters, returning) = (vec![text.clone(); 3], vec![text; returning]);

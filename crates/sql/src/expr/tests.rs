@@ -344,6 +344,7 @@ fn parts_that_depend_on_no_column_are_found() {
         sql: sql.to_owned(),
         array: false,
         builtin: true,
+        collatable: false,
     };
     let types = [named("integer"), named("text")];
     let parts = |sql: &str| -> Vec<String> {

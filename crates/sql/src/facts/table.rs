@@ -2,6 +2,7 @@
 
 use super::catalog::{ancestors_sql, regclass_literal, tree_sql};
 use super::catalog_version::{CatalogVersion, Extent};
+use super::collation::Collation;
 use crate::name::Name;
 use crate::quote::quote_ident;
 
@@ -59,6 +60,8 @@ pub struct Column {
     pub fixed: bool,
     /// Whether no row of the table holds NULL: since PostgreSQL 18, a NOT NULL constraint may be NOT VALID.
     pub never_null: bool,
+    /// The collation of its values.
+    pub collation: Collation,
 }
 
 impl TableFacts {
@@ -112,7 +115,8 @@ pub fn table_sql(name: &Name) -> String {
     )
 }
 
-/// Query for one row per column, with the fields of [`Column`] in their order.
+/// Query for one row per column, with the fields of [`Column`] in their order. The collation is two columns: the
+/// name of one of PostgreSQL's own, empty for others; whether users have defined it.
 pub fn columns_sql(name: &Name) -> String {
     format!(
         "WITH {tree} SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), pg_catalog.format_type(a.atttypid, -1), \
@@ -136,8 +140,10 @@ pub fn columns_sql(name: &Name) -> String {
          OR EXISTS (SELECT FROM tree JOIN pg_catalog.pg_partitioned_table q ON q.partrelid = id \
            JOIN pg_catalog.pg_attribute p ON p.attrelid = id AND p.attname = a.attname WHERE p.attnum = ANY (q.partattrs)), \
          a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'n' \
-           AND NOT k.convalidated AND a.attnum = ANY (k.conkey)) \
-         FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
+           AND NOT k.convalidated AND a.attnum = ANY (k.conkey)), \
+         coalesce(o.collname, ''), a.attcollation <> 0::pg_catalog.oid AND o.oid IS NULL \
+         FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_collation o \
+           ON o.oid = a.attcollation AND o.collnamespace = 'pg_catalog'::pg_catalog.regnamespace JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
          WHERE a.attrelid = pg_catalog.to_regclass({class}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
         tree = tree_sql(name),
         class = regclass_literal(name),
@@ -165,8 +171,8 @@ pub fn checks_sql(name: &Name) -> String {
     )
 }
 
-/// Query for one row per type OID, in the order of `oids`: its name in SQL syntax, whether it is an array, and
-/// whether it is built-in or an enum.
+/// Query for one row per type OID, in the order of `oids`: its name in SQL syntax, whether it is an array,
+/// whether it is built-in or an enum, and whether its values have collations.
 pub fn types_sql(oids: &[(u32, i32)]) -> String {
     let list: Vec<String> = oids
         .iter()
@@ -174,7 +180,8 @@ pub fn types_sql(oids: &[(u32, i32)]) -> String {
         .map(|(n, (oid, modifier))| format!("({n}, {oid}::pg_catalog.oid, {modifier})"))
         .collect();
     format!(
-        "SELECT pg_catalog.format_type(t.oid, v.modifier), t.typcategory = 'A', t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace OR t.typtype = 'e' \
+        "SELECT pg_catalog.format_type(t.oid, v.modifier), t.typcategory = 'A', t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace OR t.typtype = 'e', \
+         t.typcollation <> 0::pg_catalog.oid \
          FROM (VALUES {}) AS v(n, id, modifier) JOIN pg_catalog.pg_type t ON t.oid = v.id ORDER BY v.n",
         list.join(",")
     )

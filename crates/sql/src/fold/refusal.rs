@@ -20,6 +20,9 @@ pub enum FoldRefusal {
     /// A type that a fold does not support.
     #[error("type of {0}")]
     Type(String),
+    /// An expression compares the new value of a column under a collation that the rewritten statement cannot name.
+    #[error("the user-defined collation of column {0}")]
+    Collation(String),
     /// The table does not have this column.
     #[error("unknown column {0}")]
     Column(String),

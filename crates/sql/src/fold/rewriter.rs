@@ -2,8 +2,8 @@
 
 use super::column;
 use super::refusal::FoldRefusal;
-use crate::expr::Expr;
-use crate::facts::{Column, TableFacts};
+use crate::expr::{Expr, PROPOSED};
+use crate::facts::{Collation, Column, TableFacts};
 use crate::literals::LiteralKind;
 use crate::operator::ADD;
 use crate::quote::{quote_ident, quote_literal};
@@ -26,8 +26,21 @@ pub struct Carried {
 pub(crate) struct Proposal<'a> {
     /// Conditions on the proposed row.
     pub(crate) checks: &'a [Expr],
+    /// The values of the proposed row that `checks` and the expressions of the UPDATE read.
+    pub(crate) values: &'a [Proposed],
     /// Conditions on the client's privileges, as ` AND …`. If one is false, the fold changes nothing.
     pub(crate) rights: &'a str,
+}
+
+/// A value of the row that a member proposes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposed {
+    /// The number of the parameter that represents the value in expressions, above [`PROPOSED`].
+    pub parameter: u32,
+    /// The column.
+    pub column: String,
+    /// The value.
+    pub value: Expr,
 }
 
 /// `box` is the only type whose arrays are not delimited by commas.
@@ -89,6 +102,7 @@ impl<'a> Rewriter<'a> {
             return Err(FoldRefusal::Type("a cast to interval".to_owned()));
         }
         this.checks = this.relevant_checks()?;
+        this.refuse_unnamed_collations()?;
         this.state = this.state_columns()?;
         this.carried = this.carried_parameters()?;
         Ok(this)
@@ -107,9 +121,30 @@ impl<'a> Rewriter<'a> {
         Ok(relevant)
     }
 
+    /// The new value of a column whose collation cannot be named may be returned, but not compared.
+    fn refuse_unnamed_collations(&self) -> Result<(), FoldRefusal> {
+        let after = returned_exprs(&self.update.returning).chain(&self.checks);
+        let computed = after.filter(|expr| expr.as_column().is_none());
+        let mut columns = computed.flat_map(Expr::columns);
+        let is_unnamed = |name: &String| {
+            let mut assigned = self.assigned.iter().map(|(column, _)| column);
+            assigned.any(|c| c.name == *name && c.collation == Collation::UserDefined)
+        };
+        match columns.find(is_unnamed) {
+            Some(column) => Err(FoldRefusal::Collation(column)),
+            None => Ok(()),
+        }
+    }
+
     fn member_exprs(&self) -> impl Iterator<Item = &'a Expr> {
         let checks = self.proposal.map_or(&[][..], |proposal| proposal.checks);
-        self.changing_exprs().chain(checks)
+        let values = self.proposed().iter().map(|proposed| &proposed.value);
+        self.changing_exprs().chain(checks).chain(values)
+    }
+
+    /// The values of the row that a member of an upsert proposes.
+    pub(super) fn proposed(&self) -> &'a [Proposed] {
+        self.proposal.map_or(&[][..], |proposal| proposal.values)
     }
 
     pub(super) fn changing_exprs(&self) -> impl Iterator<Item = &'a Expr> {
@@ -154,6 +189,7 @@ impl<'a> Rewriter<'a> {
             KeyValue::Parameter(n) => Some(*n),
             KeyValue::Constant { .. } => None,
         }));
+        numbers.retain(|number| *number < PROPOSED);
         let carried = |parameter| {
             let name = column::parameter_type(self.parameters, parameter)?;
             if !name.builtin || name.sql == BOX {
@@ -167,6 +203,10 @@ impl<'a> Rewriter<'a> {
 
     /// SQL for the value of a member's parameter.
     pub(super) fn parameter(&self, number: u32, view: View) -> String {
+        let mut proposed = (1..).zip(self.proposed());
+        if let Some((place, _)) = proposed.find(|(_, proposed)| proposed.parameter == number) {
+            return format!("e.e{place}");
+        }
         let place = self.carried.iter().position(|c| c.parameter == number);
         let (Some(place), Ok(name)) = (place, column::parameter_type(self.parameters, number))
         else {
@@ -215,7 +255,7 @@ impl<'a> Rewriter<'a> {
         format!("c{}", place.map_or(0, |p| p + 1))
     }
 
-    /// The RETURNING columns: value after the update, and type.
+    /// The RETURNING columns: value after the update, and type with collation.
     pub(super) fn answers(
         &self,
         returning: &[TypeName],
@@ -232,8 +272,12 @@ impl<'a> Rewriter<'a> {
         if values.len() != returning.len() {
             return Err(FoldRefusal::Expression);
         }
-        let names = returning.iter().map(|t| t.sql.clone());
-        Ok(values.into_iter().zip(names).collect())
+        // PostgreSQL requires that both parts of the recursion return the same collations.
+        let name = |name: &TypeName| match name.collatable {
+            true => format!("{} COLLATE pg_catalog.\"default\"", name.sql),
+            false => name.sql.clone(),
+        };
+        Ok(values.into_iter().zip(returning.iter().map(name)).collect())
     }
 
     pub(super) fn key_columns(&self) -> Vec<&'a Column> {

@@ -67,6 +67,7 @@ fn types(names: &[&str]) -> Vec<TypeName> {
         sql: (*sql).to_owned(),
         array: sql.ends_with("[]"),
         builtin: true,
+        collatable: false,
     };
     names.iter().map(type_name).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::column::{char_limit, state_type};
 use super::refusal::FoldRefusal;
-use super::rewriter::{Rewriter, View};
+use super::rewriter::{Proposed, Rewriter, View};
 use crate::facts::{Column, SAME};
 use crate::operator::{ADD, EQ, GT, LT};
 use crate::quote::quote_ident;
@@ -140,7 +140,11 @@ impl Rewriter<'_> {
                 self.state_name(&column.name),
                 self.expr(expr, View::Before)?,
             );
-            let value = format!("({sql})::{}", state_type(column));
+            let value = format!(
+                "({sql})::{}{}",
+                state_type(column),
+                column.collation.clause()
+            );
             Ok(match hit {
                 "true" => format!("{value} AS {name}"),
                 _ => format!("CASE WHEN {hit} THEN {value} ELSE f.{name} END AS {name}"),
@@ -153,16 +157,39 @@ impl Rewriter<'_> {
             condition.map(lateral).unwrap_or_default()
         };
         Ok(format!(
-            "SELECT f.first, f.pos {ADD} 1, f.last{next}, f.touched OR {done}, {fine}, {done}{answers} FROM fold AS f{guard} \
+            "SELECT f.first, f.pos {ADD} 1, f.last{next}, f.touched OR {done}, {fine}, {done}{answers} FROM fold AS f{proposed}{guard} \
              CROSS JOIN LATERAL (SELECT {assigned}) AS n{holds} WHERE f.pos {LT} f.last AND f.fine",
             next = String::from_iter(next),
             answers = String::from_iter(answers),
             assigned = assigned
                 .collect::<Result<Vec<_>, FoldRefusal>>()?
                 .join(", "),
+            proposed = self.proposed_values()?,
             guard = once(guard, "IS TRUE AS hit", "g"),
             holds = once(holds.clone(), "AS fine", "v"),
         ))
+    }
+
+    /// The values of the proposed row. As columns, they have the collations of their columns like those of EXCLUDED: a
+    /// COLLATE clause in an expression would prevail over the collations of other columns.
+    fn proposed_values(&self) -> Result<String, FoldRefusal> {
+        let value = |(place, proposed): (usize, &Proposed)| {
+            let name = &proposed.column;
+            let column = self.table.column(name);
+            let column = column.ok_or_else(|| FoldRefusal::Column(name.clone()))?;
+            Ok(format!(
+                "({})::{}{} AS e{place}",
+                self.expr(&proposed.value, View::Before)?,
+                state_type(column),
+                column.collation.clause(),
+            ))
+        };
+        let values = (1..).zip(self.proposed()).map(value);
+        let values = values.collect::<Result<Vec<_>, FoldRefusal>>()?;
+        Ok(match values.is_empty() {
+            true => String::new(),
+            false => format!(" CROSS JOIN LATERAL (SELECT {}) AS e", values.join(", ")),
+        })
     }
 
     /// Writes one new version of each row that a member has changed.

@@ -6,7 +6,7 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 
 use crate::distribution::DistributionRefusal;
-use crate::expr::Expr;
+use crate::expr::{Expr, PROPOSED};
 use crate::facts::{TableFacts, regclass_literal};
 use crate::name::{Name, push_distinct};
 use crate::quote::quote_literal;
@@ -49,9 +49,6 @@ pub struct Change {
     /// The columns of EXCLUDED that the expressions read.
     pub proposed: Vec<String>,
 }
-
-/// A number above the maximum number of a parameter in PostgreSQL (65,535).
-pub const PROPOSED: u32 = 1 << 20;
 
 impl Insert {
     /// The parameters of DO UPDATE.

@@ -38,6 +38,7 @@ fn rewritten(
         sql: (*sql).to_owned(),
         array: sql.ends_with("[]"),
         builtin: true,
+        collatable: false,
     };
     let parameters: Vec<_> = parameters.iter().map(named).collect();
     let returning = vec![named(&"text"); returning];

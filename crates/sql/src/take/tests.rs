@@ -52,6 +52,7 @@ fn types(count: usize) -> Vec<TypeName> {
         sql: "integer".to_owned(),
         array: false,
         builtin: true,
+        collatable: false,
     };
     vec![integer; count]
 }
@@ -212,6 +213,7 @@ fn an_array_is_converted_for_each_consumer() {
         sql: "integer[]".to_owned(),
         array: true,
         builtin: true,
+        collatable: false,
     };
     let sql = "DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1) RETURNING $1";
     let taking = rewrite(&take(sql).unwrap(), &queue(), None, &[array], &types(1)).unwrap();

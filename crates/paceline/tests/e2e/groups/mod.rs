@@ -8,6 +8,7 @@ mod blocked_take;
 mod catalog;
 mod chains;
 mod claims;
+mod collations;
 mod corners;
 mod ddl;
 mod declared;
@@ -50,6 +51,26 @@ struct Together<'a> {
     tables: Tables,
     /// The first statement of each client.
     begin: &'a str,
+}
+
+/// The template as queries; `$1`, `$2`, … are these values of each client.
+fn simple(template: &str, values: &[&[&str]]) -> Vec<Vec<u8>> {
+    let fill = |values: &&[&str]| {
+        let numbered = (1..).zip(*values);
+        query(&numbered.fold(template.to_owned(), |sql, (n, value)| {
+            sql.replace(&format!("${n}"), value)
+        }))
+    };
+    values.iter().map(fill).collect()
+}
+
+/// The template as a statement with these parameters of each client.
+fn prepared(template: &str, values: &[&[&str]]) -> Vec<Vec<u8>> {
+    let bind = |values: &&[&str]| {
+        let bound: Vec<_> = values.iter().map(|value| Some(*value)).collect();
+        unit(template, &bound)
+    };
+    values.iter().map(bind).collect()
 }
 
 /// As a prepared statement, or as a query.

@@ -32,6 +32,38 @@ pub(crate) fn ask(sql: &str, number: usize, prepared: bool) -> Vec<u8> {
 }
 
 impl Tables {
+    /// Clients send these in this order, all in the line before the first leaves; each must get the answer that it gets one by one. The
+    /// first of `asks` was sent before. True: members of groups were answered, and did not all run again.
+    #[track_caller]
+    pub(crate) fn compare_asks(&self, stage: &Stage, asks: &[Vec<u8>]) -> bool {
+        let mut bare = stage.direct();
+        bare.ok(self.fill);
+        stage.client().ask(&asks[0]);
+        stage.await_analysis();
+        bare.ok(self.fill);
+        let before = stage.counters();
+        let mut clients = stage.clients(asks.len());
+        let mut gate = Gate::close(stage);
+        for (client, ask) in clients.iter_mut().zip(asks) {
+            gate.submit(client, ask);
+        }
+        gate.open();
+        let together: Vec<_> = clients.iter_mut().map(|client| client.reply()).collect();
+        let after = stage.counters();
+        let left = bare.ok(self.content).rows();
+        bare.ok(self.fill);
+        for (number, (ask, reply)) in asks.iter().zip(&together).enumerate() {
+            let alone = bare.ask(ask);
+            assert_same(&format!("client {number}"), &alone.0, &reply.0);
+        }
+        assert_eq!(bare.ok(self.content).rows(), left);
+        let (members, back) = (
+            after.members - before.members,
+            after.fallbacks - before.fallbacks,
+        );
+        stage.target() == Target::Bare || members > back
+    }
+
     /// Compares a statement of clients that arrive together with the same of clients that arrive one by one.
     #[track_caller]
     pub(crate) fn compare(&self, stage: &Stage, sql: &str, prepared: bool) {

@@ -43,7 +43,7 @@ pub(super) async fn ask_fold(
 pub(super) async fn ask_update(
     conn: &mut ServerConn,
     update: &Update,
-    proposed: &[Expr],
+    proposed: &[&Expr],
     table: &TableFacts,
 ) -> Result<Option<CatalogVersion>, ServerError> {
     let checks: Vec<Expr> = table
@@ -61,7 +61,7 @@ pub(super) async fn ask_update(
         .iter()
         .chain(assigned)
         .chain(returning)
-        .chain(proposed)
+        .chain(proposed.iter().copied())
         .chain(&checks)
         .collect();
     // A cast of a value to the type of its column does no more than the assignment.

@@ -12,7 +12,7 @@ use paceline_batch::strategy::upsert::UpsertPlan;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::facts::Names;
 use paceline_sql::merge::upsert::{self, MultiRowUpsert, OnConflict, Upsert};
-use paceline_sql::{Insert, TableFacts, facts, merge};
+use paceline_sql::{Expr, Insert, TableFacts, facts, merge};
 use std::sync::Arc;
 
 pub(super) async fn ask_insert(
@@ -62,10 +62,15 @@ pub(super) async fn ask_insert(
         Err(refusal) => return Ok(Err(refusal.to_string())),
     };
     if let Some(OnConflict {
-        update, proposed, ..
+        update,
+        proposed,
+        values,
+        ..
     }) = &on_conflict
     {
-        let Some(version) = ask_update(conn, update, proposed, &table).await? else {
+        let values = values.iter().map(|proposed| &proposed.value);
+        let proposed: Vec<&Expr> = proposed.iter().chain(values).collect();
+        let Some(version) = ask_update(conn, update, &proposed, &table).await? else {
             return Ok(Err(FOREIGN.to_owned()));
         };
         table.catalog_version = table.catalog_version.and(&version);

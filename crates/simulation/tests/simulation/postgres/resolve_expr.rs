@@ -109,6 +109,7 @@ impl Resolver<'_> {
                 }
                 other => return Err(format!("constant {other:?}")),
             },
+            NodeEnum::CollateClause(clause) => self.expr(clause.arg.as_deref(), expected)?,
             NodeEnum::TypeCast(cast) => self.cast(cast)?,
             NodeEnum::AExpr(expr) => self.operation(expr)?,
             NodeEnum::BoolExpr(expr) => {

@@ -1,7 +1,7 @@
 //! UPDATEs that are not folded, and the reasons.
 
 use super::{column, rewritten, stock, stock_with, types, update};
-use crate::facts::{Column, TableFacts};
+use crate::facts::{Collation, Column, TableFacts};
 use crate::fold::{FoldRefusal, rewrite};
 use crate::type_name::TypeName;
 
@@ -159,6 +159,23 @@ fn user_defined_types_are_refused() {
         FoldRefusal::Type(named("parameter $1")),
         "arrays of box have semicolons"
     );
+}
+
+#[test]
+fn a_new_value_is_compared_only_under_a_collation_that_can_be_named() {
+    let collated = |collation: Collation| stock_with("note", |note| note.collation = collation);
+    let sql = "UPDATE stock SET note = $1 WHERE id = $2 RETURNING note";
+    let parameters = ["text", "bigint"];
+    let compared = format!("{sql}, note < 'b'");
+    let returning = ["text", "boolean"];
+    let built_in = collated(Collation::BuiltIn("tr-x-icu".to_owned()));
+    let fold = rewritten(&compared, &built_in, &parameters, &returning).unwrap();
+    let part = r#" COLLATE pg_catalog."tr-x-icu" AS c"#;
+    assert!(fold.one_row.contains(part), "{}", fold.one_row);
+    let unnamed = collated(Collation::UserDefined);
+    assert!(rewritten(sql, &unnamed, &parameters, &["text"]).is_ok());
+    let refusal = rewritten(&compared, &unnamed, &parameters, &returning).unwrap_err();
+    assert_eq!(refusal, FoldRefusal::Collation(named("note")));
 }
 
 #[test]

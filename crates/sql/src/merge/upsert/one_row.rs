@@ -99,10 +99,14 @@ pub(super) fn rewrite_first(
             same_key: conflict.target.is_some() || table.has_one_unique_index(),
         },
         Some(OnConflict {
-            update, proposed, ..
+            update,
+            proposed,
+            values,
+            ..
         }) => {
             let proposal = Proposal {
                 checks: proposed,
+                values,
                 rights: &insert.rights(table),
             };
             let fold = fold::rewrite_upsert(update, proposal, table, parameters, returning)?;

@@ -1,17 +1,18 @@
-//! DO UPDATE as an UPDATE, in which the row that a member proposes replaces EXCLUDED.
+//! DO UPDATE as an UPDATE, in which the row that a member proposes replaces EXCLUDED. Parameters above [`PROPOSED`]
+//! represent its values.
 
 use super::key::Key;
 use crate::distribution::{DistributionRefusal, check_columns};
-use crate::expr::Expr;
-use crate::facts::{Column, TableFacts};
-use crate::fold;
-use crate::merge::insert::{Change, Insert, PROPOSED};
+use crate::expr::{Expr, PROPOSED};
+use crate::facts::{Collation, Column, TableFacts};
+use crate::fold::{self, Proposed};
+use crate::merge::insert::{Change, Insert};
 use crate::operator::{GE, LE};
 use crate::parser::NotParsed;
 use crate::quote::quote_ident;
 use crate::type_name::TypeName;
 use crate::update::{KeyEquality, Update};
-use crate::value::KeyValue;
+use std::collections::BTreeSet;
 
 /// DO UPDATE as an UPDATE, and the conditions for each member's own values: PostgreSQL checks the proposed row before
 /// it looks for a conflict.
@@ -21,6 +22,8 @@ pub struct OnConflict {
     pub update: Update,
     /// Conditions on the proposed row. None may be false.
     pub proposed: Vec<Expr>,
+    /// The values of the proposed row that `update` and `proposed` read.
+    pub values: Vec<Proposed>,
     /// Expressions that PostgreSQL may compute for a member, whether there is a conflict or not.
     pub computed: Vec<Expr>,
 }
@@ -77,6 +80,7 @@ pub fn on_conflict(
     }
     computed.extend(unfitting.truncating);
     Ok(Some(OnConflict {
+        values: proposal.read_by(&update, &proposed),
         update,
         proposed,
         computed,
@@ -93,6 +97,11 @@ fn all_computed(exprs: &[Expr]) -> Result<Expr, DistributionRefusal> {
 /// SQL for an expression without columns; parameters keep their numbers.
 fn plain_sql(expr: &Expr) -> Result<String, NotParsed> {
     expr.to_sql(&|_| String::new(), &|n| format!("${n}"))
+}
+
+/// The number of the parameter that represents the proposed value in this place.
+fn numbered(place: usize) -> Option<u32> {
+    Some(PROPOSED + u32::try_from(place).ok()?)
 }
 
 fn parsed(sql: &str) -> Result<Expr, DistributionRefusal> {
@@ -125,43 +134,63 @@ impl Proposal<'_> {
         column.ok_or_else(|| DistributionRefusal::Column(name.to_owned()))
     }
 
-    /// SQL for the value of a column, in the column's type.
+    /// The parameter that represents the value of a column, as SQL.
     fn value(&self, name: &str) -> Result<String, DistributionRefusal> {
         let column = self.column(name)?;
-        let mut valued = self.valued.iter();
-        let valued = valued.find(|(valued, _)| valued == name);
-        let (_, expr) = valued.ok_or_else(|| DistributionRefusal::Column(name.to_owned()))?;
+        let place = self.valued.iter().position(|(valued, _)| valued == name);
+        let number = place.and_then(numbered);
+        let number = number.ok_or_else(|| DistributionRefusal::Column(name.to_owned()))?;
         if fold::column::is_cut(column) || !column.builtin {
             return Err(fold::FoldRefusal::Type(name.to_owned()).into());
         }
-        let sql = plain_sql(expr)?;
-        Ok(match self.is_of_type(expr, column) {
-            true => sql,
-            false => format!("{sql}::{}", fold::column::state_type(column)),
-        })
+        Ok(format!("${number}"))
     }
 
-    /// Whether the expression is a parameter of the column's type, so that the value needs no conversion.
-    fn is_of_type(&self, expr: &Expr, column: &Column) -> bool {
-        match expr.as_value() {
-            Some(KeyValue::Parameter(number)) => {
-                let name = TypeName::of(self.parameters, number);
-                name.is_some_and(|name| name.sql == fold::column::state_type(column))
-            }
-            _ => false,
+    /// The same in an expression that may compare the value under the column's collation.
+    fn compared(&self, name: &str) -> Result<String, DistributionRefusal> {
+        match self.column(name)?.collation {
+            Collation::UserDefined => Err(fold::FoldRefusal::Collation(name.to_owned()).into()),
+            _ => self.value(name),
         }
     }
 
-    /// An expression of DO UPDATE in which the proposed values replace EXCLUDED.
+    /// The values that these expressions read.
+    fn read_by(&self, update: &Update, conditions: &[Expr]) -> Vec<Proposed> {
+        let assigned = update.assignments.iter().map(|(_, expr)| expr);
+        let exprs = assigned.chain(&update.guards).chain(conditions);
+        let read: BTreeSet<u32> = exprs.flat_map(Expr::parameters).collect();
+        let values = self.valued.iter().enumerate();
+        let proposed = values.filter_map(|(place, (column, value))| {
+            let parameter = numbered(place).filter(|number| read.contains(number))?;
+            Some(Proposed {
+                parameter,
+                column: column.clone(),
+                value: (*value).clone(),
+            })
+        });
+        proposed.collect()
+    }
+
+    /// An expression of DO UPDATE in which the numbers of the proposed values replace those of `change`.
     fn resolved(&self, expr: &Expr, change: &Change) -> Result<Expr, DistributionRefusal> {
-        let place = |number: u32| number.checked_sub(PROPOSED).map(|place| place as usize);
-        let mut values = Vec::new();
-        for name in &change.proposed {
-            values.push(self.value(name)?);
-        }
-        let parameter = |number: u32| match place(number).and_then(|place| values.get(place)) {
-            Some(value) => value.clone(),
-            None => format!("${number}"),
+        let is_value = expr.as_value().is_some();
+        let value = |number: u32| match number.checked_sub(PROPOSED) {
+            Some(place) => {
+                let name = change.proposed.get(place as usize);
+                let name = name.ok_or(DistributionRefusal::Expression)?;
+                match is_value {
+                    true => self.value(name),
+                    false => self.compared(name),
+                }
+            }
+            None => Ok(format!("${number}")),
+        };
+        let numbers = expr.parameters().into_iter();
+        let values = numbers.map(|number| Ok((number, value(number)?)));
+        let values = values.collect::<Result<Vec<_>, DistributionRefusal>>()?;
+        let parameter = |number: u32| {
+            let found = values.iter().find(|(known, _)| *known == number);
+            found.map_or_else(String::new, |(_, value)| value.clone())
         };
         parsed(&expr.to_sql(&|name| quote_ident(name), &parameter)?)
     }
@@ -246,7 +275,7 @@ impl Proposal<'_> {
         if !columns.iter().all(valued) {
             return Err(DistributionRefusal::Check);
         }
-        let values = columns.iter().map(|name| Ok((name, self.value(name)?)));
+        let values = columns.iter().map(|name| Ok((name, self.compared(name)?)));
         let values = values.collect::<Result<Vec<_>, DistributionRefusal>>()?;
         let value = |name: &str| {
             let found = values.iter().find(|(known, _)| *known == name);

@@ -4,9 +4,9 @@ use super::key::Key;
 use crate::distribution::{
     DistributionRefusal, PerMember, SET_LOCK_TIMEOUT_TO, Shared, answer_names,
 };
-use crate::expr::Expr;
+use crate::expr::{Expr, PROPOSED};
 use crate::facts::{SAME, TableFacts};
-use crate::merge::insert::{Insert, PROPOSED};
+use crate::merge::insert::Insert;
 use crate::merge::rewrite::returned;
 use crate::operator::GE;
 use crate::quote::quote_ident;

@@ -2,7 +2,7 @@
 
 use super::{MultiRowUpsert, Then, Upsert, on_conflict, rewrite, rewrite_multi_row};
 use crate::distribution::{DistributionRefusal, PerMemberParameter};
-use crate::facts::{Column, Extent, TableFacts};
+use crate::facts::{Collation, Column, Extent, TableFacts};
 use crate::fold::{self, Fold};
 use crate::merge::Insert;
 use crate::type_name::TypeName;
@@ -56,6 +56,7 @@ fn named(sql: &str) -> TypeName {
         sql: sql.to_owned(),
         array: false,
         builtin: true,
+        collatable: false,
     }
 }
 
@@ -140,7 +141,8 @@ fn the_proposed_row_replaces_excluded() {
     let fold = folded(sql, &["bigint", "integer", "text", "integer"]);
     for part in [
         "f.pos OPERATOR(pg_catalog.<) f.last",
-        "upper((($2::text[])[f.pos OPERATOR(pg_catalog.+) 1]))::varchar",
+        "((upper((($2::text[])[f.pos OPERATOR(pg_catalog.+) 1]))))::character varying AS e3",
+        "(f.c2) < (e.e2)",
         "t.xmin OPERATOR(pg_catalog.=) pg_catalog.xid(pg_catalog.pg_current_xact_id_if_assigned())",
         "pg_catalog.num_nulls",
         "pg_catalog.char_length",
@@ -156,6 +158,28 @@ fn the_proposed_row_replaces_excluded() {
         .map(|carried| carried.parameter)
         .collect();
     assert_eq!(carried, [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_proposed_value_is_compared_only_under_a_collation_that_can_be_named() {
+    let mut collated = table();
+    collated.columns[2].collation = Collation::BuiltIn("tr-x-icu".to_owned());
+    let sql = "INSERT INTO degree (id, name) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET name = EXCLUDED.name";
+    let (change, types) = (" || 'x'", ["bigint", "text"]);
+    let changed = rewritten_on(&collated, &format!("{sql}{change}"), &types).unwrap();
+    let Then::Fold(fold) = changed.then else {
+        panic!("no fold");
+    };
+    let part = r#"::character varying COLLATE pg_catalog."tr-x-icu" AS e2"#;
+    assert!(fold.many_rows.contains(part), "{}", fold.many_rows);
+    collated.columns[2].collation = Collation::UserDefined;
+    assert!(rewritten_on(&collated, sql, &types).is_ok());
+    let refused = rewritten_on(&collated, &format!("{sql}{change}"), &types);
+    let refusal = fold::FoldRefusal::Collation("name".to_owned());
+    assert_eq!(refused.unwrap_err(), refusal.clone().into());
+    collated.checks = vec!["((name)::text <> 'x'::text)".to_owned()];
+    let refused = rewritten_on(&collated, sql, &types);
+    assert_eq!(refused.unwrap_err(), refusal.into());
 }
 
 #[test]
