@@ -1,6 +1,7 @@
 //! Expressions over the columns of one row and parameters.
 
 mod children;
+mod numbers;
 mod parts;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use crate::references;
 use crate::tree::Record;
 use crate::value::{KeyValue, key_value};
 use children::{children, is_index};
+pub(crate) use parts::Terms;
 
 /// System columns, which each table has and no fold can compute.
 const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
@@ -160,15 +162,10 @@ impl Expr {
         })
     }
 
-    /// The largest parts that compute a value and depend neither on a column nor on a parameter for which `is_column`
-    /// is true. PostgreSQL may compute these parts, and raise their errors, even if there is no row. `parameters` are
-    /// the types of the parameters.
-    pub(crate) fn parts_without_columns(
-        &self,
-        parameters: &[crate::type_name::TypeName],
-        is_column: &dyn Fn(u32) -> bool,
-    ) -> Vec<Expr> {
-        let parts = parts::collect(self.node.as_ref().clone(), parameters, is_column);
+    /// The largest parts that compute a value and depend neither on a column nor on a parameter that represents one.
+    /// PostgreSQL may compute these parts, and raise their errors, even if there is no row.
+    pub(crate) fn parts_without_columns(&self, terms: Terms<'_>) -> Vec<Expr> {
+        let parts = parts::collect(self.node.as_ref().clone(), terms);
         let exprs = parts.into_iter().map(|node| Expr::new(node, None));
         exprs.filter_map(Result::ok).collect()
     }

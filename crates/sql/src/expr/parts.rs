@@ -1,19 +1,15 @@
 //! Parts of an expression that depend on no column.
 
 use super::children::children;
+use super::numbers::{NumberKind, as_float, number_kind};
 use crate::type_name::TypeName;
 use pg_query::NodeEnum;
 use pg_query::protobuf::TypeCast;
 
 /// Returns the largest parts of an expression that compute a value and depend on no column.
-pub(super) fn collect(
-    mut node: NodeEnum,
-    parameters: &[TypeName],
-    is_column: &dyn Fn(u32) -> bool,
-) -> Vec<NodeEnum> {
+pub(super) fn collect(mut node: NodeEnum, terms: Terms<'_>) -> Vec<NodeEnum> {
     let mut collector = Collector {
-        parameters,
-        is_column,
+        terms,
         parts: Vec::new(),
     };
     if !collector.depends(&mut node) {
@@ -22,10 +18,19 @@ pub(super) fn collect(
     collector.parts
 }
 
-struct Collector<'a> {
-    parameters: &'a [TypeName],
+/// The parameters and columns of an expression.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    /// The types of the parameters.
+    pub(crate) parameters: &'a [TypeName],
     /// Whether a parameter represents a column.
-    is_column: &'a dyn Fn(u32) -> bool,
+    pub(crate) is_column: &'a dyn Fn(u32) -> bool,
+    /// Whether a column may be of type `real` or `double precision`.
+    pub(crate) floats: bool,
+}
+
+struct Collector<'a> {
+    terms: Terms<'a>,
     parts: Vec<NodeEnum>,
 }
 
@@ -36,11 +41,10 @@ impl Collector<'_> {
         match node {
             NodeEnum::ColumnRef(_) => return true,
             NodeEnum::ParamRef(parameter) => {
-                return (self.is_column)(parameter.number.unsigned_abs());
+                return (self.terms.is_column)(parameter.number.unsigned_abs());
             }
             _ => {}
         }
-        let is_expression = is_expression(node);
         let mut independent = Vec::new();
         let mut depends = false;
         for child in child_nodes(node) {
@@ -49,10 +53,24 @@ impl Collector<'_> {
                 false => independent.push(child),
             }
         }
-        if depends || !is_expression {
-            independent.into_iter().for_each(|child| self.push(child));
+        if depends {
+            let operands = independent.into_iter();
+            operands.for_each(|child| self.push_operand(child));
         }
-        depends || !is_expression
+        depends
+    }
+
+    /// Adds a part beside one that depends on a column. PostgreSQL converts a value of type `numeric` beside one of type
+    /// `double precision`, whose range is smaller.
+    fn push_operand(&mut self, node: &mut NodeEnum) {
+        if !is_expression(node) {
+            return child_nodes(node).for_each(|child| self.push_operand(child));
+        }
+        self.push(node);
+        let kind = number_kind(node, self.terms.parameters);
+        if self.terms.floats && kind == Some(NumberKind::Numeric) && has_parameter(node) {
+            self.parts.push(as_float(node.clone()));
+        }
     }
 
     /// Adds a part if it computes a value.
@@ -71,17 +89,17 @@ impl Collector<'_> {
         itself || child_nodes(node).any(|child| self.computes(child))
     }
 
-    /// Whether a cast may change a value. The conversion of a constant succeeds or fails for all members alike.
+    /// Whether a cast may fail for some members only. The conversion of a constant succeeds or fails for all alike.
     fn converts(&self, cast: &TypeCast) -> bool {
         let target = cast.type_name.as_ref();
         match cast.arg.as_ref().and_then(|arg| arg.node.as_ref()) {
             Some(NodeEnum::ParamRef(parameter)) => {
-                let name = TypeName::of(self.parameters, parameter.number.unsigned_abs());
+                let name = TypeName::of(self.terms.parameters, parameter.number.unsigned_abs());
                 let same = |(name, target): (&TypeName, _)| name.is(target);
                 !name.zip(target).is_some_and(same)
             }
-            Some(NodeEnum::TypeCast(_)) => true,
-            _ => false,
+            Some(NodeEnum::AConst(_)) => false,
+            _ => true,
         }
     }
 }
@@ -89,6 +107,10 @@ impl Collector<'_> {
 fn child_nodes(node: &mut NodeEnum) -> impl Iterator<Item = &mut NodeEnum> {
     let children = children(node).unwrap_or_default().into_iter();
     children.filter_map(|child| child.node.as_mut())
+}
+
+fn has_parameter(node: &mut NodeEnum) -> bool {
+    matches!(node, NodeEnum::ParamRef(_)) || child_nodes(node).any(has_parameter)
 }
 
 /// Whether a node can be computed separately.

@@ -3,7 +3,7 @@
 use pg_query::NodeEnum;
 use proptest::prelude::*;
 
-use super::{Expr, column_name, for_each_leaf, single_target};
+use super::{Expr, Terms, column_name, for_each_leaf, single_target};
 use crate::parser;
 use crate::quote::quote_ident;
 use crate::tree::Record;
@@ -346,11 +346,13 @@ fn parts_that_depend_on_no_column_are_found() {
         builtin: true,
         collatable: false,
     };
-    let types = [named("integer"), named("text")];
+    let types = ["integer", "text", "numeric"].map(named);
     let parts = |sql: &str| -> Vec<String> {
-        let parts = Expr::parse(sql)
-            .unwrap()
-            .parts_without_columns(&types, &|n| n > 8);
+        let parts = Expr::parse(sql).unwrap().parts_without_columns(Terms {
+            parameters: &types,
+            is_column: &|n| n > 8,
+            floats: true,
+        });
         parts
             .iter()
             .map(|part| {
@@ -373,6 +375,17 @@ fn parts_that_depend_on_no_column_are_found() {
     }
     assert_eq!(parts("a + $1::smallint").len(), 1, "a cast that may fail");
     assert_eq!(parts("a + $2::int").len(), 1, "this cast, too");
+    assert_eq!(
+        parts("a + coalesce($1, 0)::smallint").len(),
+        1,
+        "so may this"
+    );
+    assert_eq!(parts("a + ARRAY[$1]::smallint[]").len(), 1, "and this");
+    assert!(parts("a + '7'::int").is_empty(), "it fails for all alike");
+    assert_eq!(parts("a + (CASE WHEN true THEN $1 END)::smallint").len(), 1);
+    assert_eq!(parts("a + $3"), ["(($3)::double precision)"]);
+    assert_eq!(parts("a > $1 * 1e300").len(), 2, "also as numeric");
+    assert!(parts("a + 1e300").is_empty() && parts("$3").is_empty());
     assert_eq!(parts("a + 60 / ($1 - 4)"), ["(60 / (($1) - 4))"]);
     assert_eq!(parts("1 / $1 > $2 + 1"), ["(1 / ($1) > ($2) + 1)"]);
     assert_eq!(

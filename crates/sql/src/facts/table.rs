@@ -76,6 +76,11 @@ impl TableFacts {
         self.refused.as_deref().or(partition)
     }
 
+    /// Whether a column is of type `real` or `double precision`.
+    pub(crate) fn has_floats(&self) -> bool {
+        self.columns.iter().any(Column::is_float)
+    }
+
     /// Whether only one unique index can detect a duplicate row. Partitions may have further indexes.
     pub fn has_one_unique_index(&self) -> bool {
         self.unique_indexes == 1 && self.extent.tree.len() == 1
@@ -84,6 +89,16 @@ impl TableFacts {
     /// The table's qualified name in SQL syntax.
     pub fn qualified(&self) -> String {
         format!("{}.{}", quote_ident(&self.schema), quote_ident(&self.name))
+    }
+}
+
+/// `float4`, `float8`.
+const FLOATS: [u32; 2] = [700, 701];
+
+impl Column {
+    /// Whether the type is `real` or `double precision`.
+    pub(crate) fn is_float(&self) -> bool {
+        FLOATS.contains(&self.base_type_oid)
     }
 }
 

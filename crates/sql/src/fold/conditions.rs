@@ -4,9 +4,10 @@
 use super::column;
 use super::refusal::FoldRefusal;
 use super::rewriter::{Rewriter, View};
-use crate::expr::Expr;
+use crate::expr::{Expr, Terms};
 use crate::facts::Column;
 use crate::operator::{GE, LE};
+use crate::value::KeyValue;
 
 impl<'a> Rewriter<'a> {
     /// Whether PostgreSQL may raise an error for a member whose row is missing.
@@ -15,6 +16,7 @@ impl<'a> Rewriter<'a> {
         self.proposal.is_none()
             && (exprs.any(|expr| !self.parts(expr).is_empty())
                 || self.unfitting().next().is_some()
+                || self.narrower().next().is_some()
                 || self.carried.iter().any(|carried| carried.as_text))
     }
 
@@ -35,7 +37,23 @@ impl<'a> Rewriter<'a> {
     }
 
     fn parts(&self, expr: &Expr) -> Vec<Expr> {
-        expr.parts_without_columns(self.parameters, &|_| false)
+        expr.parts_without_columns(Terms {
+            parameters: self.parameters,
+            is_column: &|_| false,
+            floats: self.table.has_floats(),
+        })
+    }
+
+    /// Columns whose type may not have the value that they are compared with.
+    fn narrower(&self) -> impl Iterator<Item = (&'a Column, u32)> {
+        let equalities = self.other_equalities.iter();
+        equalities.filter_map(|(column, value)| match value {
+            KeyValue::Parameter(number) if column.is_float() => {
+                let name = column::parameter_type(self.parameters, *number).ok()?;
+                (name.sql == "numeric").then_some((*column, *number))
+            }
+            _ => None,
+        })
     }
 
     /// Expressions that PostgreSQL may compute for a member before it reads a row. An upsert has none, because its
@@ -48,6 +66,11 @@ impl<'a> Rewriter<'a> {
         let mut computed = parts
             .map(|part| self.expr(&part, View::Before))
             .collect::<Result<Vec<_>, _>>()?;
+        let narrower = self.narrower().map(|(column, number)| {
+            let value = self.parameter(number, View::Before);
+            column::converted(&value, column)
+        });
+        computed.extend(narrower);
         // Text is converted to an array.
         let texts = self.carried.iter().filter(|carried| carried.as_text);
         computed.extend(texts.map(|carried| self.parameter(carried.parameter, View::Before)));

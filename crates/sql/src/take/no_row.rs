@@ -5,7 +5,7 @@
 
 use super::parts::Take;
 use crate::distribution::DistributionRefusal;
-use crate::expr::Expr;
+use crate::expr::{Expr, Terms};
 use crate::facts::{Column, TableFacts};
 use crate::fold::column;
 use crate::type_name::TypeName;
@@ -27,7 +27,12 @@ impl<'a> NoRowErrors<'a> {
         parameters: &[TypeName],
     ) -> Self {
         let mut errors = Self::default();
-        let parts = |expr: &Expr| expr.parts_without_columns(parameters, &|_| false);
+        let terms = Terms {
+            parameters,
+            is_column: &|_| false,
+            floats: queue.has_floats(),
+        };
+        let parts = |expr: &Expr| expr.parts_without_columns(terms);
         for part in take.changing().into_iter().flat_map(parts) {
             errors.add(&part, None);
         }

@@ -38,7 +38,6 @@ const LATER_VALUES: [&[&str]; 4] = [
 /// Compares, as prepared statements and as queries. True: each time members were grouped.
 #[track_caller]
 fn compare(stage: &Stage, sql: &str) -> bool {
-    println!("{sql}");
     let one = TABLES.compare_asks(stage, &prepared(sql, &VALUES));
     let quoted = sql.replace("$1", "'$1'");
     TABLES.compare_asks(stage, &simple(&quoted, &VALUES)) && one
@@ -109,7 +108,6 @@ fn two_collations_conflict_as_without_a_group() {
         "UPDATE u SET name = $1 WHERE id = $2 RETURNING lower(name || code)",
         "UPDATE u SET name = code || $1 WHERE id = $2 RETURNING lower(name)",
     ] {
-        println!("{sql}");
         TABLES.compare_asks(&stage, &prepared(sql, &LATER_VALUES));
     }
 }

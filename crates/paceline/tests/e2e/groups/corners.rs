@@ -2,19 +2,27 @@
 //! members whose violation a later one would repair, keys that are equal for an index only, privileges, and facts that change while a group
 //! is in flight.
 
+use super::{prepared, simple};
 use crate::harness::gate::lock_waiters;
 use crate::harness::message::{query, unit};
 use crate::harness::stage::{REASON, Target};
-use crate::harness::{Gate, Stage, assert_same, until};
+use crate::harness::together::Tables;
+use crate::harness::{Gate, Stage, until};
 
 const SETUP: &str = "
-    CREATE TABLE t (id int PRIMARY KEY, n int, tags text[], note varchar(8), small smallint, amount numeric(4, 1));
+    CREATE TABLE t (id int PRIMARY KEY, n int, tags text[], note varchar(8), small smallint, amount numeric(4, 1),
+        ids int[], f float8);
     CREATE TABLE moment (at timestamptz PRIMARY KEY);
     CREATE TABLE serial (id bigserial, n int)";
 const FILL: &str =
     "DELETE FROM t; INSERT INTO t VALUES (1, 0); DELETE FROM moment; DELETE FROM serial;
     ALTER SEQUENCE serial_id_seq RESTART";
-const CONTENT: &str = "SELECT id, n, tags, note, small, amount FROM t UNION ALL SELECT id, n, NULL, NULL, NULL, NULL FROM serial ORDER BY 1, 2";
+const CONTENT: &str = "SELECT id, n, tags, note, small, amount, ids, f FROM t UNION ALL SELECT id, n, NULL, NULL, NULL, NULL, NULL, NULL FROM serial ORDER BY 1, 2";
+
+const TABLES: Tables = Tables {
+    fill: FILL,
+    content: CONTENT,
+};
 
 fn stage() -> Stage {
     let stage = Stage::for_groups();
@@ -22,47 +30,9 @@ fn stage() -> Stage {
     stage
 }
 
-/// Clients send these in this order, all in the line before the first leaves; each must get the answer that it gets one by
-/// one. The first of `asks` was sent before.
 #[track_caller]
 fn check(stage: &Stage, asks: &[Vec<u8>]) {
-    let mut bare = stage.direct();
-    bare.ok(FILL);
-    stage.client().ask(&asks[0]);
-    stage.await_analysis();
-    bare.ok(FILL);
-    let mut clients = stage.clients(asks.len());
-    let mut gate = Gate::close(stage);
-    for (client, ask) in clients.iter_mut().zip(asks) {
-        gate.submit(client, ask);
-    }
-    gate.open();
-    let together: Vec<_> = clients.iter_mut().map(|client| client.reply()).collect();
-    let left = bare.ok(CONTENT).rows();
-    bare.ok(FILL);
-    for (number, (ask, reply)) in asks.iter().zip(&together).enumerate() {
-        let alone = bare.ask(ask);
-        assert_same(&format!("client {number}"), &alone.0, &reply.0);
-    }
-    assert_eq!(bare.ok(CONTENT).rows(), left);
-}
-
-fn simple(template: &str, values: &[&[&str]]) -> Vec<Vec<u8>> {
-    let fill = |values: &&[&str]| {
-        let numbered = (1..).zip(*values);
-        query(&numbered.fold(template.to_owned(), |sql, (n, value)| {
-            sql.replace(&format!("${n}"), value)
-        }))
-    };
-    values.iter().map(fill).collect()
-}
-
-fn prepared(template: &str, values: &[&[&str]]) -> Vec<Vec<u8>> {
-    let bind = |values: &&[&str]| {
-        let bound: Vec<_> = values.iter().map(|value| Some(*value)).collect();
-        unit(template, &bound)
-    };
-    values.iter().map(bind).collect()
+    TABLES.compare_asks(stage, asks);
 }
 
 /// Only the write of the second makes the guard of the first true.
@@ -130,9 +100,42 @@ fn a_cast_that_fails_does_so_without_a_row() {
         "UPDATE t SET n = 3 WHERE id = $2 AND small > $1::smallint",
         "UPDATE t SET n = n + $1::smallint WHERE id = $2 AND n > 5",
         "INSERT INTO t (id, n) VALUES ($2, 1) ON CONFLICT (id) DO UPDATE SET n = 3 WHERE t.small > $1::smallint",
+        "UPDATE t SET n = n + coalesce($1, 0)::smallint WHERE id = $2",
+        "UPDATE t SET n = 3 WHERE id = $2 AND small > greatest($1, 0)::smallint",
+        "UPDATE t SET n = n + (CASE WHEN true THEN $1 END)::smallint WHERE id = $2 AND n > 5",
+        "UPDATE t SET tags = tags || (ARRAY[$1]::smallint[])::text[] WHERE id = $2",
+        "UPDATE t SET ids = ids || ARRAY[$1]::smallint[] WHERE id = $2 AND n > 5",
+        "INSERT INTO t (id, n) VALUES ($2, 1) ON CONFLICT (id) DO UPDATE SET n = t.n + coalesce($1, 0)::smallint WHERE t.n > 5",
     ] {
         check(&stage, &simple(sql, &values));
     }
+    let texts: [&[&str]; 4] = [&["7", "1"], &["abc", "9"], &["abc", "1"], &["7", "1"]];
+    let sql = "UPDATE t SET n = n + coalesce('$1', '0')::int WHERE id = $2 AND n > 5";
+    check(&stage, &simple(sql, &texts));
+}
+
+/// The type of the other operand is that of the constant, so that PostgreSQL converts it.
+#[test]
+fn a_constant_that_does_not_fit_its_operator_fails_without_a_row() {
+    let stage = stage();
+    let values: [&[&str]; 4] = [
+        &["7.5", "1"],
+        &["1e400", "9"],
+        &["1e400", "1"],
+        &["7.5", "1"],
+    ];
+    for sql in [
+        "UPDATE t SET f = f + $1 WHERE id = $2",
+        "UPDATE t SET f = f + $1 WHERE id = $2 AND n > 5",
+        "UPDATE t SET f = power(f, $1 - 1) WHERE id = $2 AND n > 5",
+        "UPDATE t SET n = 3 WHERE id = $2 AND f < $1",
+        "INSERT INTO t (id, n) VALUES ($2, 1) ON CONFLICT (id) DO UPDATE SET f = t.f + $1 WHERE t.n > 5",
+    ] {
+        check(&stage, &simple(sql, &values));
+    }
+    let fitting: [&[&str]; 3] = [&["7.5", "1"], &["8.5", "1"], &["1e40", "1"]];
+    let sql = "UPDATE t SET amount = amount + $1 - $1, f = f + $1 WHERE id = $2 RETURNING f";
+    assert!(TABLES.compare_asks(&stage, &simple(sql, &fitting)));
 }
 
 /// The type of a parameter does not determine the type of an expression with it.

@@ -55,6 +55,7 @@ struct Together<'a> {
 
 /// The template as queries; `$1`, `$2`, … are these values of each client.
 fn simple(template: &str, values: &[&[&str]]) -> Vec<Vec<u8>> {
+    println!("{template}");
     let fill = |values: &&[&str]| {
         let numbered = (1..).zip(*values);
         query(&numbered.fold(template.to_owned(), |sql, (n, value)| {
@@ -66,6 +67,7 @@ fn simple(template: &str, values: &[&[&str]]) -> Vec<Vec<u8>> {
 
 /// The template as a statement with these parameters of each client.
 fn prepared(template: &str, values: &[&[&str]]) -> Vec<Vec<u8>> {
+    println!("{template}");
     let bind = |values: &&[&str]| {
         let bound: Vec<_> = values.iter().map(|value| Some(*value)).collect();
         unit(template, &bound)

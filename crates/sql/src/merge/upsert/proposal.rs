@@ -3,7 +3,7 @@
 
 use super::key::Key;
 use crate::distribution::{DistributionRefusal, check_columns};
-use crate::expr::{Expr, PROPOSED};
+use crate::expr::{Expr, PROPOSED, Terms};
 use crate::facts::{Collation, Column, TableFacts};
 use crate::fold::{self, Proposed};
 use crate::merge::insert::{Change, Insert};
@@ -201,8 +201,12 @@ impl Proposal<'_> {
         let exprs = change.assignments.iter().map(|(_, expr)| expr);
         let exprs: Vec<&Expr> = exprs.chain(&change.guard).collect();
         let parts = exprs.iter();
-        let parts =
-            parts.flat_map(|expr| expr.parts_without_columns(self.parameters, &|n| n >= PROPOSED));
+        let terms = Terms {
+            parameters: self.parameters,
+            is_column: &|n| n >= PROPOSED,
+            floats: self.table.has_floats(),
+        };
+        let parts = parts.flat_map(|expr| expr.parts_without_columns(terms));
         let mut computed: Vec<Expr> = parts.collect();
         for number in exprs.iter().flat_map(|expr| expr.parameters()) {
             let name = TypeName::of(self.parameters, number);
