@@ -38,7 +38,7 @@ pub use grouped::{fits_groups_sql, no_names_sql};
 pub use named_tables::named_tables_sql;
 pub use names::Names;
 pub use numbers::{no_numbers_read_sql, quiet_tables_sql};
-pub use session::TIMEOUTS_SQL;
+pub use session::{PINNED_FORMS_SQL, TIMEOUTS_SQL};
 pub use subscription::{
     DATABASE_SQL, SubscriptionSide, fingerprint_sql, portable_sql, publications_sql, readers_sql,
     slot_sql, subscribed_columns_sql, subscribed_states_sql, subscription_sql, user_defined_sql,

@@ -22,6 +22,7 @@ pub(super) async fn ask_table(
     let mut questions = version.questions();
     let versions = questions.len();
     questions.extend([
+        facts::PINNED_FORMS_SQL.to_owned(),
         facts::table_sql(name),
         facts::columns_sql(name),
         facts::keys_sql(name),
@@ -50,13 +51,14 @@ pub(super) async fn ask_names(
         return Ok(None);
     };
     let version = names.catalog_version_sql(Added { operators, casts });
-    // Read the catalog version first, as for tables.
+    // Read the catalog version first, as for tables. It includes settings of the session.
     let mut all = version.questions();
     let versions = all.len();
+    all.push(facts::PINNED_FORMS_SQL.to_owned());
     all.push(names.only_extensions_sql());
     all.extend_from_slice(questions);
     let answers = conn.query(&all.join("; ")).await?;
-    let Some((versions, answers)) = answers.split_at_checked(versions) else {
+    let Some((versions, [_, answers @ ..])) = answers.split_at_checked(versions) else {
         return Ok(None);
     };
     let agreed = answers.iter().all(|rows| first(rows) == Some("t"));
@@ -149,7 +151,7 @@ fn read_table(
     extent: Extent,
     catalog_version: CatalogVersion,
 ) -> Option<TableFacts> {
-    let [table, columns, keys, checks] = answers else {
+    let [_, table, columns, keys, checks] = answers else {
         return None;
     };
     let [schema, name, refused, is_partition, unique_indexes] =

@@ -15,7 +15,7 @@ use paceline_batch::strategy::GroupPlan;
 use paceline_config::{Declared, Role};
 use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::{Template, Templates};
-use paceline_sql::facts::session;
+use paceline_sql::facts::{PINNED_FORMS_SQL, session};
 use paceline_sql::{Effect, Name, SequenceUse, Statement, facts};
 use std::sync::Arc;
 
@@ -84,9 +84,12 @@ async fn ask(
     ];
     let named = facts::named_tables_sql(&statement.relations);
     let answers = conn
-        .query(&format!("{named}; {}", questions.join("; ")))
+        .query(&format!(
+            "{PINNED_FORMS_SQL}; {named}; {}",
+            questions.join("; ")
+        ))
         .await?;
-    let Some((named, answers)) = answers.split_first() else {
+    let [_, named, answers @ ..] = answers.as_slice() else {
         return Ok(TemplateAnalysis::refused(NOT_DESCRIBED));
     };
     let named = NamedTables::read(named);

@@ -13,6 +13,13 @@ pub const TIMEOUTS_SQL: &str = "SELECT (1000 * pg_catalog.date_part('epoch', pg_
      (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('statement_timeout')::pg_catalog.interval))::pg_catalog.int8, \
      (1000 * pg_catalog.date_part('epoch', pg_catalog.current_setting('transaction_timeout', true)::pg_catalog.interval))::pg_catalog.int8";
 
+/// Query for one row that pins, up to the end of the transaction, the settings on which the form of answers depends. Under
+/// them PostgreSQL writes each expression as this crate reads it, and each constant with its exact value.
+pub const PINNED_FORMS_SQL: &str = "SELECT pg_catalog.set_config('DateStyle', 'ISO, YMD', true), pg_catalog.set_config('IntervalStyle', 'postgres', true), \
+     pg_catalog.set_config('TimeZone', 'UTC', true), pg_catalog.set_config('standard_conforming_strings', 'on', true), \
+     pg_catalog.set_config('quote_all_identifiers', 'off', true), pg_catalog.set_config('bytea_output', 'hex', true), \
+     pg_catalog.set_config('extra_float_digits', '1', true)";
+
 /// Settings that determine the value of a constant in a group's statement, which was parsed before; whether values
 /// can be sent in arrays; and other effects on a member but not on a group, or the reverse.
 pub const COMPARED: [&str; 14] = [

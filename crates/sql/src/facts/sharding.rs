@@ -4,6 +4,7 @@
 
 use super::catalog::{regclass_literal, text_array};
 use super::definition::{TRIGGERS, columns_sql, lines_sql, unfit_sql};
+use super::session::PINNED_FORMS_SQL;
 use super::subscription::{TABLE_OF_F, tables_sql};
 use crate::name::Name;
 use std::time::Duration;
@@ -60,11 +61,7 @@ pub fn base_settings_sql() -> String {
 /// Statements that pin the settings of the transaction on which the form of answers depends, and the time of a query.
 pub fn pinned_sql(limit: Duration) -> String {
     let limit = limit.as_millis();
-    format!(
-        "SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL IntervalStyle = postgres; SET LOCAL TimeZone = 'UTC'; \
-         SET LOCAL standard_conforming_strings = on; SET LOCAL quote_all_identifiers = off; SET LOCAL bytea_output = hex; \
-         SET LOCAL extra_float_digits = 1; SET LOCAL jit = off; SET LOCAL statement_timeout = {limit}"
-    )
+    format!("{PINNED_FORMS_SQL}; SET LOCAL jit = off; SET LOCAL statement_timeout = {limit}")
 }
 
 /// `tree(root, id, parent, depth)`: all sharded tables, which have a foreign table among their partitions, with all these.

@@ -52,6 +52,47 @@ fn constants_mean_in_a_group_what_they_mean_alone() {
     }
 }
 
+/// Paceline reads the constraints of a table as text, which depends on the settings of the session.
+#[test]
+fn constraints_mean_the_same_under_all_settings() {
+    let stage = Stage::for_groups();
+    stage.direct().ok(
+        r"CREATE TABLE path (id int PRIMARY KEY, path text CHECK (path <> 'a\b' AND path !~ '\d'), raw bytea CHECK (raw <> '\x5c5c'),
+            f float8 CHECK (f <> 7.1234567890123456), at timestamptz CHECK (at <> '2020-02-03 04:05:06+00'), long interval CHECK (long <> '-1 day 2:00'))",
+    );
+    for begin in [
+        "SET standard_conforming_strings = on",
+        "SET standard_conforming_strings = off; SET escape_string_warning = off",
+        "SET bytea_output = escape; SET standard_conforming_strings = off; SET escape_string_warning = off",
+        "SET quote_all_identifiers = on",
+        "SET extra_float_digits = -15",
+        "SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Asia/Kathmandu'; SET IntervalStyle = sql_standard",
+    ] {
+        let together = Together {
+            stage: &stage,
+            tables: Tables {
+                fill: "DELETE FROM path; INSERT INTO path SELECT i FROM generate_series(1, 3) i",
+                content: "SELECT * FROM path ORDER BY id",
+            },
+            begin,
+        };
+        for sql in [
+            "UPDATE path SET path = repeat(chr(92), ?) WHERE id = 1",
+            "UPDATE path SET path = concat('a', repeat(chr(92), ?), 'b') WHERE id = 1",
+            "UPDATE path SET path = (ARRAY['d', 'dd', 'add', 'b'])[?::int + 1] WHERE id = 1",
+            "UPDATE path SET path = ?::text WHERE id = 1",
+            "UPDATE path SET raw = decode(repeat('5c', ?), 'hex') WHERE id = 1",
+            "UPDATE path SET f = 7.1234567890123456 + ?::int - 2 WHERE id = 1",
+            "UPDATE path SET f = 7.12345678901234 + ?::int - 2 WHERE id = 1",
+            "UPDATE path SET at = to_timestamp(1580702706 + (?::int - 2) * 3600) WHERE id = 1",
+            "UPDATE path SET long = make_interval(days => 1 - ?::int, hours => 2) WHERE id = 1",
+            "INSERT INTO path (id, path) VALUES (1, repeat(chr(92), ?)) ON CONFLICT (id) DO UPDATE SET path = EXCLUDED.path || 'd'",
+        ] {
+            together.compare(sql, true);
+        }
+    }
+}
+
 /// One statement with constants, or a change of the search path: that depends on where the first constant ends.
 const HIDDEN_SET: &str = r"select '\', ' ; set search_path to evil; --'";
 const HIDDEN_CALL: &str = r"select '\', ', set_config($$search_path$$, $$evil$$, false) --'";
