@@ -12,16 +12,18 @@ mod tests;
 
 use crate::facts::{
     Added, Compared, FIRST_USER_DEFINED_OID, FieldNames, NOT_IN_C, NOT_POSTGRESQLS, Names,
-    TYPES_SQL, class_array, column_versions, name_array, regclass_literal, type_versions,
-    user_defined_types_sql, versions,
+    TYPES_SQL, calls_sql, class_array, column_versions, name_array, regclass_literal, text_array,
+    type_versions, user_defined_types_sql, versions,
 };
 use crate::function::may_be_named;
 use crate::name::Name;
 use crate::operator::CONCAT;
 use crate::statement::Statement;
 
-/// PostgreSQL's own functions that notify, change settings, execute a text, or read settings that a chain changes.
-const EXCLUDED_FUNCTIONS: [&str; 12] = [
+/// PostgreSQL's own functions that notify, change settings, execute a text, or read settings that a chain changes or the
+/// text of its statement.
+const EXCLUDED_FUNCTIONS: [&str; 13] = [
+    "current_query",
     "current_setting",
     "cursor_to_xml",
     "cursor_to_xmlschema",
@@ -194,24 +196,41 @@ impl<'a> Member<'a> {
         )
     }
 
-    /// Checks functions in objects attached to the tables. Operators must be PostgreSQL's own or written in C, as
+    /// Checks functions in objects attached to the tables: `pg_depend` shows all but PostgreSQL's own. Operators must be PostgreSQL's own or written in C, as
     /// those of extensions are.
     fn hidden_calls_sql(&self) -> String {
         format!(
             "WITH RECURSIVE {tree}, {TYPES_SQL}, \
              parts(class, id) AS (SELECT 'pg_catalog.pg_attrdef'::pg_catalog.regclass::pg_catalog.oid, f.oid FROM tree JOIN pg_catalog.pg_attrdef f ON f.adrelid = tree.id \
                UNION ALL SELECT 'pg_catalog.pg_constraint'::pg_catalog.regclass::pg_catalog.oid, k.oid FROM tree JOIN pg_catalog.pg_constraint k ON k.conrelid = tree.id \
-               UNION ALL SELECT 'pg_catalog.pg_constraint'::pg_catalog.regclass::pg_catalog.oid, k.oid FROM types JOIN pg_catalog.pg_constraint k ON k.contypid = types.id \
+               UNION ALL SELECT 'pg_catalog.pg_constraint'::pg_catalog.regclass::pg_catalog.oid, k.oid FROM types JOIN pg_catalog.pg_constraint k ON k.contypid = types.id WHERE types.id <> 0::pg_catalog.oid \
                UNION ALL SELECT 'pg_catalog.pg_type'::pg_catalog.regclass::pg_catalog.oid, t.oid FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id WHERE t.typtype = 'd' \
                UNION ALL SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, tree.id FROM tree \
                UNION ALL SELECT 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, i.indexrelid FROM tree JOIN pg_catalog.pg_index i ON i.indrelid = tree.id) \
              SELECT NOT EXISTS (SELECT FROM parts JOIN pg_catalog.pg_depend d ON d.classid = parts.class AND d.objid = parts.id \
                  WHERE d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.refobjid NOT IN {declared}) \
+               AND NOT EXISTS (SELECT FROM tree JOIN pg_catalog.pg_attrdef f ON f.adrelid = tree.id WHERE {by_default}) \
+               AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.contype = 'c' \
+                 AND (k.conrelid IN (SELECT id FROM tree) OR k.contypid IN (SELECT id FROM types WHERE id <> 0::pg_catalog.oid)) AND {by_check}) \
+               AND NOT EXISTS (SELECT FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id WHERE {by_domain}) \
                AND NOT EXISTS (SELECT FROM parts JOIN pg_catalog.pg_depend d ON d.classid = parts.class AND d.objid = parts.id \
                  JOIN pg_catalog.pg_operator o ON o.oid = d.refobjid JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode::pg_catalog.oid \
                  WHERE d.refclassid = 'pg_catalog.pg_operator'::pg_catalog.regclass AND p.oid >= {FIRST_USER_DEFINED_OID}::pg_catalog.oid AND {NOT_IN_C})",
             tree = self.tree(),
             declared = self.declared_oids(),
+            by_default = self.excluded_calls("f.adbin"),
+            by_check = self.excluded_calls("k.conbin"),
+            by_domain = self.excluded_calls("t.typdefaultbin"),
+        )
+    }
+
+    /// SQL condition: the stored expression calls one of [`EXCLUDED_FUNCTIONS`] that is not declared.
+    fn excluded_calls(&self, expression: &str) -> String {
+        let excluded = text_array(EXCLUDED_FUNCTIONS);
+        let declared = self.declared_oids();
+        calls_sql(
+            expression,
+            &format!("p.proname = ANY ({excluded}) AND p.oid NOT IN {declared}"),
         )
     }
 

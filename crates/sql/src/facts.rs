@@ -15,6 +15,7 @@ mod names;
 mod numbers;
 pub mod session;
 pub mod sharding;
+mod stored_calls;
 mod subscription;
 mod table;
 #[cfg(test)]
@@ -22,7 +23,8 @@ mod tests;
 
 pub use catalog::{FIRST_USER_DEFINED_OID, regclass_literal};
 pub(crate) use catalog::{
-    NOT_IN_C, NOT_POSTGRESQLS, TYPES_SQL, class_array, name_array, user_defined_types_sql,
+    NOT_IN_C, NOT_POSTGRESQLS, TYPES_SQL, calls_sql, class_array, name_array, text_array,
+    user_defined_types_sql,
 };
 pub use catalog_version::{
     Added, CatalogVersion, Compared, Extent, VersionSql, extent_sql,
@@ -39,6 +41,7 @@ pub use named_tables::named_tables_sql;
 pub use names::Names;
 pub use numbers::{no_numbers_read_sql, quiet_tables_sql};
 pub use session::{PINNED_FORMS_SQL, TIMEOUTS_SQL};
+pub use stored_calls::{Evaluated, no_context_read_sql};
 pub use subscription::{
     DATABASE_SQL, SubscriptionSide, fingerprint_sql, portable_sql, publications_sql, readers_sql,
     slot_sql, subscribed_columns_sql, subscribed_states_sql, subscription_sql, user_defined_sql,

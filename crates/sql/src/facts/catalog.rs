@@ -83,3 +83,11 @@ pub(crate) const NOT_POSTGRESQLS: &str =
 
 /// SQL condition: function `p` is volatile or not written in C.
 pub(crate) const NOT_IN_C: &str = "(p.provolatile = 'v' OR p.prolang NOT IN (SELECT l.oid FROM pg_catalog.pg_language l WHERE l.lanname IN ('internal', 'c')))";
+
+/// SQL condition: the expression, a `pg_node_tree`, calls a function `p` for which `condition` is true.
+pub(crate) fn calls_sql(expression: &str, condition: &str) -> String {
+    format!(
+        "EXISTS (SELECT FROM pg_catalog.regexp_matches({expression}::pg_catalog.text, ':(?:funcid|opfuncid) ([0-9]+)', 'g') AS m(ids) \
+           JOIN pg_catalog.pg_proc p ON p.oid = m.ids[1]::pg_catalog.oid WHERE {condition})"
+    )
+}

@@ -8,7 +8,7 @@ use crate::name::Name;
 use crate::statement::Statement;
 
 /// Functions of PostgreSQL whose result differs in a group, because they show settings or the transaction.
-const CONTEXT_FUNCTIONS: [&str; 13] = [
+pub(super) const CONTEXT_FUNCTIONS: [&str; 13] = [
     "current_setting",
     "table_to_xml",
     "table_to_xml_and_xmlschema",

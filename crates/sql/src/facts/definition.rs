@@ -1,11 +1,11 @@
 //! Fragments of SQL that describe the definition of a table `c`, so that those of two servers can be compared. The session searches
 //! only `pg_catalog`.
 
-use super::catalog::{FIRST_USER_DEFINED_OID, NOT_POSTGRESQLS, text_array};
+use super::catalog::{FIRST_USER_DEFINED_OID, NOT_POSTGRESQLS, calls_sql, text_array};
 use super::subscription::{NAMES_OBJECTS, PORTABLE_FUNCTIONS};
 
 /// Volatile functions whose values in defaults are different each time on any server.
-const RANDOM_FUNCTIONS: [&str; 6] = [
+pub(super) const RANDOM_FUNCTIONS: [&str; 6] = [
     "clock_timestamp",
     "gen_random_uuid",
     "random",
@@ -25,8 +25,13 @@ fn may_differ(expression: &str) -> String {
     let portable = text_array(PORTABLE_FUNCTIONS.iter().chain(&RANDOM_FUNCTIONS));
     format!(
         "({expression}::text ~ '[{{](NEXTVALUEEXPR|SQLVALUEFUNCTION :op (9|1[0-9]) )' OR {expression}::text ~ ':consttype ({OBJECT_TYPES}) ' \
-           OR EXISTS (SELECT FROM regexp_matches({expression}::text, ':(?:funcid|opfuncid) ([0-9]+)', 'g') AS m(ids) JOIN pg_proc p ON p.oid = m.ids[1]::oid \
-             WHERE {NOT_POSTGRESQLS} OR (p.provolatile <> 'i' AND p.proname <> ALL ({portable}))))"
+           OR {calls})",
+        calls = calls_sql(
+            expression,
+            &format!(
+                "{NOT_POSTGRESQLS} OR (p.provolatile <> 'i' AND p.proname <> ALL ({portable}))"
+            )
+        ),
     )
 }
 

@@ -5,7 +5,7 @@ use crate::name::Name;
 
 /// Functions of PostgreSQL that show how a value is stored, which differs in a group, or that may raise a NOTICE,
 /// which no member would receive.
-const EXCLUDED_FUNCTIONS: [&str; 15] = [
+pub(super) const EXCLUDED_FUNCTIONS: [&str; 15] = [
     "json_to_tsvector",
     "jsonb_to_tsvector",
     "pg_column_compression",

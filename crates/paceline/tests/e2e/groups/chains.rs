@@ -142,7 +142,7 @@ const NOTIFYING: &str = "
     CREATE FUNCTION told() RETURNS text LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify('told', 'same'); RETURN 'told'; END $$";
 
 /// The number of notifications since the last call.
-fn notifications(stage: &Stage, listener: &mut RawClient) -> usize {
+pub(super) fn notifications(stage: &Stage, listener: &mut RawClient) -> usize {
     stage.direct().ok("NOTIFY told, 'end'");
     let (mut count, mut ended) = (0, false);
     until("the last notification has come", || {
@@ -182,6 +182,26 @@ fn equal_notifications_arrive_one_by_one() {
              ALTER TABLE log ATTACH PARTITION part FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
              CREATE TRIGGER t AFTER INSERT ON part FOR EACH ROW EXECUTE FUNCTION tell()",
             hinted("INSERT", "INTO log SELECT $1::int"),
+        ),
+        (
+            "ALTER TABLE log ALTER note SET DEFAULT pg_notify('told', 'same')::text",
+            hinted("INSERT", "INTO log (id) SELECT $1::int"),
+        ),
+        (
+            "ALTER TABLE log ADD CHECK (pg_notify('told', 'same')::text = '')",
+            hinted("INSERT", "INTO log SELECT $1::int"),
+        ),
+        (
+            "CREATE DOMAIN telling AS text DEFAULT pg_notify('told', 'same')::text; ALTER TABLE log ALTER note TYPE telling",
+            hinted("INSERT", "INTO log (id) SELECT $1::int"),
+        ),
+        (
+            "CREATE DOMAIN telling AS int CHECK (pg_notify('told', 'same')::text = ''); ALTER TABLE log ALTER id TYPE telling",
+            hinted("INSERT", "INTO log SELECT $1::int"),
+        ),
+        (
+            "ALTER TABLE log ALTER note SET DEFAULT pg_notify('told', 'same')::text || current_query()",
+            hinted("INSERT", "INTO log (id) SELECT $1::int"),
         ),
         ("", hinted("INSERT", "INTO log (id, note) SELECT $1::int, told()")),
         ("", hinted("INSERT", "INTO log (id) SELECT $1::int WHERE pg_notify('told', 'same') IS NOT NULL")),

@@ -16,6 +16,7 @@ mod edges;
 mod equivalence;
 mod errors;
 mod first_requests;
+mod hidden_functions;
 mod hotspot_hints;
 mod languages;
 mod merge;

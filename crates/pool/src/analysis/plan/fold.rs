@@ -6,7 +6,7 @@ use crate::analysis::reasons::{FOREIGN, NO_TABLE, NO_TYPE, TOO_MANY};
 use crate::server::{ServerConn, ServerError};
 use paceline_batch::strategy::fold::FoldPlan;
 use paceline_relay::template::{Template, Templates};
-use paceline_sql::facts::{CatalogVersion, Names};
+use paceline_sql::facts::{CatalogVersion, Evaluated, Names};
 use paceline_sql::{Expr, Name, TableFacts, Update, facts, fold};
 
 pub(super) async fn ask_fold(
@@ -78,5 +78,7 @@ pub(super) async fn ask_update(
     types.retain(|name| !of_column(name));
     let harmless = harmless_but_types_sql(&exprs, &types, &[]);
     let nameless = facts::no_names_sql(&update.relation);
-    ask_names(conn, &Names::of(exprs), &[harmless, nameless]).await
+    let unseen = facts::no_context_read_sql(&update.relation, Evaluated::Constraints);
+    let questions = [harmless, nameless, unseen];
+    ask_names(conn, &Names::of(exprs), &questions).await
 }

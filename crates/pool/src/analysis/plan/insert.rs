@@ -10,7 +10,7 @@ use paceline_batch::strategy::distribute::DistributePlan;
 use paceline_batch::strategy::multi_row::MultiRowPlan;
 use paceline_batch::strategy::upsert::UpsertPlan;
 use paceline_relay::template::{Template, Templates};
-use paceline_sql::facts::Names;
+use paceline_sql::facts::{Evaluated, Names};
 use paceline_sql::merge::upsert::{self, MultiRowUpsert, OnConflict, Upsert};
 use paceline_sql::{Expr, Insert, TableFacts, facts, merge};
 use std::sync::Arc;
@@ -39,8 +39,10 @@ pub(super) async fn ask_insert(
     let apart = facts::apart_sql(&insert.relation, &[]);
     let nameless = facts::no_names_sql(&insert.relation);
     let unread = facts::no_numbers_read_sql(std::slice::from_ref(&insert.relation), &[]);
+    let evaluated = Evaluated::ConstraintsAndDefaults;
+    let unseen = facts::no_context_read_sql(&insert.relation, evaluated);
     let names = Names::of(values);
-    let questions = [harmless, apart, nameless, serial, unread];
+    let questions = [harmless, apart, nameless, serial, unread, unseen];
     let Some(version) = ask_names(conn, &names, &questions).await? else {
         return Ok(Err(FOREIGN.to_owned()));
     };

@@ -6,7 +6,7 @@ use crate::analysis::reasons::{FOREIGN, NO_TABLE, NO_TYPE, TOO_MANY};
 use crate::server::{ServerConn, ServerError};
 use paceline_batch::strategy::distribute::DistributePlan;
 use paceline_relay::template::{Template, Templates};
-use paceline_sql::facts::Names;
+use paceline_sql::facts::{Evaluated, Names};
 use paceline_sql::take::{self, Take};
 use paceline_sql::{Name, facts};
 
@@ -39,7 +39,15 @@ pub(super) async fn ask_take(
     let mut questions = vec![picking, taking, changing];
     questions.push(facts::apart_sql(&take.relation, &assigned));
     questions.push(facts::no_names_sql(&take.relation));
-    let of_onto = |name| [facts::apart_sql(name, &[]), facts::no_names_sql(name)];
+    let constraints = Evaluated::Constraints;
+    questions.push(facts::no_context_read_sql(&take.relation, constraints));
+    let of_onto = |name| {
+        [
+            facts::apart_sql(name, &[]),
+            facts::no_names_sql(name),
+            facts::no_context_read_sql(name, Evaluated::ConstraintsAndDefaults),
+        ]
+    };
     questions.extend(onto.into_iter().flat_map(of_onto));
     let relations = [Some(&take.relation), onto].into_iter().flatten();
     let relations: Vec<Name> = relations.cloned().collect();
