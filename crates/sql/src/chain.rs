@@ -44,8 +44,8 @@ const MOVED: &str = "paceline: moved: ";
 /// The objects that a statement may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// OIDs of the tables that the statement names, of their partitions and children, and of the tables that a
-    /// foreign key changes with them.
+    /// OIDs of the tables that the statement names, of their partitions and children, of the tables that a foreign key
+    /// changes with them, and of those of which the changed tables are partitions.
     pub tables: Vec<u32>,
     /// OIDs of the domains and enums in the columns of the tables that the statement may change.
     pub types: Vec<u32>,
@@ -70,6 +70,10 @@ pub struct Question {
     /// Reason why the statement is executed alone if the boolean is false. Users see it.
     pub otherwise: &'static str,
 }
+
+/// `ancestors(id)`: the partitioned tables of which a table in `tree(id)` is a partition, directly or indirectly.
+const ANCESTORS: &str = "ancestors(id) AS (SELECT a.relid::pg_catalog.oid FROM tree \
+     CROSS JOIN LATERAL pg_catalog.pg_partition_ancestors(tree.id) AS a WHERE a.relid <> tree.id)";
 
 const NO_TABLE: &str = "there is no such table";
 const NOT_TABLES: &str = "views, rules, row security or tables of other servers";
@@ -98,8 +102,8 @@ impl<'a> Member<'a> {
     /// Query that returns one row with the fields of [`Reach`] in their order.
     pub fn reach_sql(&self) -> String {
         format!(
-            "WITH RECURSIVE {tree}, {TYPES_SQL}, {named} SELECT \
-             pg_catalog.array_to_string(ARRAY(SELECT id FROM tree UNION SELECT id FROM named ORDER BY id), ','), {types}",
+            "WITH RECURSIVE {tree}, {ANCESTORS}, {TYPES_SQL}, {named} SELECT \
+             pg_catalog.array_to_string(ARRAY(SELECT id FROM tree UNION SELECT id FROM ancestors UNION SELECT id FROM named ORDER BY id), ','), {types}",
             tree = self.tree(),
             named = self.named(),
             types = user_defined_types_sql(),
@@ -171,10 +175,12 @@ impl<'a> Member<'a> {
         )
     }
 
+    /// Checks triggers. Before PostgreSQL 15, the copies of row triggers in partitions count as internal.
     fn triggers_sql(&self) -> String {
         format!(
-            "WITH RECURSIVE {tree} SELECT NOT EXISTS (SELECT FROM tree JOIN pg_catalog.pg_trigger g ON g.tgrelid = tree.id \
-             WHERE NOT g.tgisinternal AND g.tgfoid NOT IN {declared})",
+            "WITH RECURSIVE {tree}, {ANCESTORS} SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g \
+             WHERE (g.tgrelid IN (SELECT id FROM tree) OR (g.tgrelid IN (SELECT id FROM ancestors) AND (g.tgtype & 1) <> 0)) \
+               AND NOT g.tgisinternal AND g.tgfoid NOT IN {declared})",
             tree = self.tree(),
             declared = self.declared_oids(),
         )

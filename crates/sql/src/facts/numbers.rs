@@ -91,7 +91,12 @@ pub fn no_numbers_read_sql(relations: &[Name], functions: &[Name]) -> String {
         "p.proname = ANY ({}) AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace",
         name_array(functions)
     );
-    let fired = format!("{} AND NOT g.tgisinternal", in_tree("g.tgrelid"));
+    // Before PostgreSQL 15, the copies of row triggers in partitions count as internal.
+    let fired = format!(
+        "({} OR g.tgrelid = ANY (ARRAY(SELECT a.relid::pg_catalog.oid FROM tree \
+         CROSS JOIN LATERAL pg_catalog.pg_partition_ancestors(tree.id) a))) AND NOT g.tgisinternal",
+        in_tree("g.tgrelid")
+    );
     let source =
         "CASE WHEN p.prokind IN ('f', 'p') THEN pg_catalog.pg_get_functiondef(p.oid) ELSE '' END";
     let fires = format!("pg_catalog.concat({source}, pg_catalog.pg_get_triggerdef(g.oid))");
