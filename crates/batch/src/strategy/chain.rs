@@ -105,6 +105,23 @@ impl Batch for ChainBatch {
     }
 }
 
+/// Writes the members. If one may change settings unseen, the server is reset, and no other client uses the statements that the server
+/// parses after it.
+fn write_members(members: &[&PlannedRequest], writer: &mut BatchWriter<'_>) {
+    let mut known = None;
+    for request in members {
+        write_member(request, writer);
+        if request.may_change_session && known.is_none() {
+            known = Some(writer.injected.len());
+        }
+    }
+    if let Some(known) = known {
+        writer.server.needs_reset = true;
+        let later = writer.injected.parses_after(known);
+        later.for_each(|key| writer.server.retire(key));
+    }
+}
+
 impl ChainBatch {
     pub(super) fn build(
         members: &[&PlannedRequest],
@@ -119,14 +136,11 @@ impl ChainBatch {
             }
         }
         prelude.write(&mut writer);
-        for request in members {
-            write_member(request, &mut writer);
-        }
+        write_members(members, &mut writer);
         for check in checks {
             check.write(&mut writer);
         }
         writer.sync();
-        writer.server.needs_reset |= members.iter().any(|request| request.may_change_session);
         Some(Self {
             forms: members.iter().map(|request| request.form).collect(),
             injected: writer.injected,

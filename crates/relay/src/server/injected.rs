@@ -29,6 +29,25 @@ impl Injected {
             .extend(ensured.parsed.then_some(Injection::Parse(ensured.key)));
     }
 
+    /// Number of messages that are not confirmed.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether all messages are confirmed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The statements that are not confirmed, except those of the first `skipped` messages.
+    pub fn parses_after(&self, skipped: usize) -> impl Iterator<Item = StatementKey> {
+        let later = self.0.iter().skip(skipped);
+        later.filter_map(|injection| match injection {
+            Injection::Parse(key) => Some(*key),
+            _ => None,
+        })
+    }
+
     /// A `Parse` of the unnamed statement was written.
     pub fn push_unnamed(&mut self) {
         self.0.push_back(Injection::Unnamed);

@@ -7,6 +7,7 @@ use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
 use crate::testing::fold_statement::{chain_facts, single};
 use crate::testing::group_run::GroupRun;
+use paceline_relay::parsed::ClientParse;
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::ClientSession;
 use paceline_relay::settings::SettingsInterner;
@@ -130,6 +131,28 @@ fn functions_that_may_change_settings_mark_the_server_for_reset() {
     members[1].may_change_session = true;
     fixture.leave(&members);
     assert!(fixture.server.needs_reset);
+}
+
+/// The functions of the first member may have changed settings that decide the meaning of a statement.
+#[test]
+fn a_statement_that_is_parsed_after_such_functions_is_not_shared() {
+    let mut fixture = ChainFixture::new();
+    let template = fixture.templates.prepared(INSERT, &[0, 0]);
+    let (statements, mine) = (&mut fixture.session.statements, ClientParse::begun(5, 0));
+    statements.parse(b"mine", template, mine);
+    let mut members = [
+        fixture.extended(INSERT),
+        fixture.request([bind("mine"), execute(), sync()].concat()),
+    ];
+    fixture.leave(&members[..1]);
+    let prepared = fixture.server.prepared();
+    for (calls, kept) in [([true, false], 0), ([false, true], 1)] {
+        for (member, calls) in members.iter_mut().zip(calls) {
+            member.may_change_session = calls;
+        }
+        fixture.leave(&members);
+        assert_eq!(fixture.server.prepared(), prepared + kept, "{calls:?}");
+    }
 }
 
 #[test]
