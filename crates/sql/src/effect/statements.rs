@@ -1,11 +1,15 @@
 //! Determines the effect of the statements of a text.
 
+#[cfg(test)]
+mod tests;
+
 use super::change::{Effect, SessionChange};
 use super::listening;
 use super::pin_reason::PinReason;
 use super::set_config::{self, changes_of_plain_calls};
 use super::setting::changes_of_set;
 use crate::name::{Name, is_temporary_schema};
+use crate::parser;
 use crate::references::{self, ROW_CHANGES};
 use crate::tree::Record;
 use pg_query::NodeEnum;
@@ -265,6 +269,8 @@ fn changes_of_call(call: &Record) -> Vec<SessionChange> {
         "set_config" if name.may_be_system() => set_config::changes_of_call(call),
         // As in the reset of another Paceline.
         "setseed" if has_random_argument(call) => Vec::new(),
+        // As in a group's statement of another Paceline.
+        "ts_rewrite" if executes_harmless_text(call) => Vec::new(),
         _ => Vec::from_iter(change_of_function(&name)),
     }
 }
@@ -275,6 +281,28 @@ fn has_random_argument(call: &Record) -> bool {
         let name = node.names("funcname");
         name.last().is_some_and(|name| name == "gen_random_uuid")
     })
+}
+
+/// Whether the last argument is a text that only reads and calls no functions but PostgreSQL's own. (A text with a backslash may mean
+/// something else to PostgreSQL.)
+fn executes_harmless_text(call: &Record) -> bool {
+    let text = call.list("args").last();
+    let text = text.and_then(|argument| argument.record("val"));
+    let text = text.map_or("", |value| value.text("sval"));
+    let Ok(parsed) = parser::parse(text) else {
+        return false;
+    };
+    let statements = parsed.stmts.into_iter();
+    let statements: Vec<NodeEnum> = statements.filter_map(|raw| raw.stmt?.node).collect();
+    let [statement] = statements.as_slice() else {
+        return false;
+    };
+    let tree = Record::of_node(statement);
+    let is_own = |name: &Name| name.schema.as_deref() == Some("pg_catalog");
+    !text.contains('\\')
+        && of_statements(&statements) == Effect::Read
+        && references::functions(&tree).iter().all(is_own)
+        && references::value_fields(&tree).is_empty()
 }
 
 /// The change by a function whose arguments do not matter.

@@ -1,7 +1,8 @@
 //! The queries as text. End-to-end tests check their results.
 
 use super::{
-    Added, Extent, Names, apart_sql, catalog_version_sql, extent_sql, fits_groups_sql, no_names_sql,
+    Added, CatalogVersion, Compared, Extent, Names, VersionSql, apart_sql, catalog_version_sql,
+    extent_sql, fits_groups_sql, no_names_sql,
 };
 use crate::{Effect, Expr, Name, parse};
 
@@ -10,6 +11,13 @@ fn name(schema: Option<&str>, name: &str) -> Name {
         schema: schema.map(str::to_owned),
         name: name.to_owned(),
     }
+}
+
+/// All questions, which only read.
+fn read_questions(version: VersionSql) -> String {
+    let questions = version.questions();
+    questions.iter().for_each(|sql| assert_reads(sql));
+    questions.join("; ")
 }
 
 fn assert_reads(sql: &str) {
@@ -36,9 +44,8 @@ fn the_catalog_version_covers_the_objects_of_a_table() {
         tree: vec![16_400],
         ..Extent::default()
     };
-    let version = |extent: &Extent| catalog_version_sql(&table, extent).questions().join("; ");
+    let version = |extent: &Extent| read_questions(catalog_version_sql(&table, extent));
     let sql = version(&simple);
-    assert_reads(&sql);
     for catalog in ["pg_class", "pg_attribute", "pg_index"] {
         assert!(sql.contains(catalog), "{sql}");
     }
@@ -88,7 +95,6 @@ fn the_catalog_version_covers_the_objects_of_a_table() {
     ];
     for (part, extent) in further {
         assert!(!sql.contains(part), "{sql}");
-        assert_reads(&version(&extent));
         assert!(version(&extent).contains(part), "{part}");
     }
 }
@@ -128,8 +134,7 @@ fn the_catalog_version_covers_the_objects_of_names() {
             operators: added,
             casts: added,
         };
-        let sql = names.catalog_version_sql(added).questions().join("; ");
-        assert_reads(&sql);
+        let sql = read_questions(names.catalog_version_sql(added));
         for part in [
             "'lower'",
             "'nextval'",
@@ -150,4 +155,27 @@ fn the_catalog_version_covers_the_objects_of_names() {
     // Groups always compare keys.
     let none: [Expr; 0] = [];
     assert!(Names::of(&none).added_sql().contains("'='"));
+}
+
+#[test]
+fn the_facts_of_a_table_are_compared_after_another_analysis() {
+    let compared = |sql: &str, value: &str| Compared {
+        sql: sql.to_owned(),
+        value: value.to_owned(),
+    };
+    let version = |value| CatalogVersion {
+        always: compared("'a'::pg_catalog.text", "a"),
+        at_analysis: Some(compared("'b'::pg_catalog.text", value)),
+    };
+    let other = CatalogVersion::new("'c'::pg_catalog.text".to_owned(), "c".to_owned());
+    let sql = version("it's").and(&other).facts_sql(1, " AND true");
+    // Another Paceline between this one and the server sees that nothing is changed.
+    assert_reads(&sql);
+    let (_, query) = sql.split_once("tsquery, '").expect("a text");
+    let query = query.split("') OPERATOR").next().expect("its end");
+    let query = query.replace("''", "'");
+    assert!(query.ends_with(" 'it''s'"), "{query}");
+    assert_reads(&query);
+    let sql = version(r"it's \ both").facts_sql(1, "");
+    assert!(parse(&sql).is_ok(), "{sql}");
 }

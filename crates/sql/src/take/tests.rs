@@ -3,7 +3,7 @@
 
 use super::{Take, rewrite};
 use crate::distribution::{Distribution, DistributionRefusal, PositionedTexts};
-use crate::facts::{Column, Extent, TableFacts};
+use crate::facts::{CatalogVersion, Column, Extent, TableFacts};
 use crate::type_name::TypeName;
 use crate::{Effect, KeyValue, parse};
 
@@ -37,6 +37,10 @@ fn table(name: &str, columns: &[&str]) -> TableFacts {
             tree: vec![16_400],
             ..Extent::default()
         },
+        catalog_version: CatalogVersion::new(
+            format!("pg_catalog.to_regclass('{name}')::pg_catalog.text"),
+            name.to_owned(),
+        ),
         columns: columns.iter().map(column).collect(),
         keys: vec![vec!["id".to_owned()]],
         ..TableFacts::default()
