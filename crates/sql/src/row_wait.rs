@@ -28,7 +28,7 @@ pub(crate) fn lock_row_sql(table: &TableFacts, key: &[&Column], locking: &str) -
     let conditions: Vec<String> = (1..).zip(key).map(equal).collect();
     format!(
         "SELECT FROM {} AS t WHERE {} {locking}",
-        table.qualified(),
+        table.rows(),
         conditions.join(" AND ")
     )
 }
@@ -69,6 +69,6 @@ pub(crate) fn probe_sql(
          SELECT {SAME}, met.pos FROM facts LEFT JOIN (SELECT k.pos::pg_catalog.int4 AS pos \
          FROM {source} WITH ORDINALITY AS k({names}, pos) JOIN {table} AS t ON {conditions}) AS met ON facts.same",
         facts = table.catalog_version.facts_sql(place, ""),
-        table = table.qualified(),
+        table = table.rows(),
     )
 }

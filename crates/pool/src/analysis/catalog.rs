@@ -130,13 +130,14 @@ pub(super) fn read_timeouts(rows: Option<&ResultRows>) -> ClientTimeouts {
 }
 
 fn read_extent(answers: &[ResultRows]) -> Option<Extent> {
-    let [tree, types, triggers, children] =
-        <[Option<String>; 4]>::try_from(answers.first()?.first()?.clone()).ok()?;
+    let [tree, types, triggers, children, partitioned] =
+        <[Option<String>; 5]>::try_from(answers.first()?.first()?.clone()).ok()?;
     Some(Extent {
         tree: read_oids(&tree?).filter(|tree| !tree.is_empty())?,
         types: read_oids(&types?)?,
         triggers: triggers? == "t",
         children: children? == "t",
+        partitioned: partitioned? == "t",
     })
 }
 

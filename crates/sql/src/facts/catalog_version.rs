@@ -122,6 +122,15 @@ pub struct Extent {
     /// Whether the table may have inheritance children or partitions. The first child changes the table's row in
     /// `pg_class`, further ones do not.
     pub children: bool,
+    /// Whether the table is partitioned.
+    pub partitioned: bool,
+}
+
+impl Extent {
+    /// Whether the table has no children, and only itself has its rows.
+    pub(crate) fn is_one_table(&self) -> bool {
+        self.tree.len() == 1 && !self.partitioned
+    }
 }
 
 /// Query for one row with the fields of [`Extent`] in their order. It must be executed before the other queries,
@@ -130,7 +139,8 @@ pub fn extent_sql(name: &Name) -> String {
     format!(
         "WITH RECURSIVE {tree}, {TYPES_SQL} SELECT pg_catalog.array_to_string(ARRAY(SELECT id FROM tree ORDER BY id), ','), {types}, \
          (SELECT pg_catalog.bool_or(c.relhastriggers) FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.id), \
-         (SELECT pg_catalog.bool_or(c.relhassubclass) FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.id)",
+         (SELECT pg_catalog.bool_or(c.relhassubclass) FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.id), \
+         (SELECT pg_catalog.bool_or(c.relkind = 'p') FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.id)",
         tree = tree_sql(name),
         types = user_defined_types_sql(),
     )
@@ -250,9 +260,9 @@ pub fn table_sql(name: &Name, extent: &Extent) -> VersionSql {
         of_tables.push(versions("pg_constraint", "conrelid", tree, "v.oid"));
     }
     let mut at_analysis = Vec::new();
-    match tree.len() {
-        1 => at_analysis = of_tables,
-        _ => always.extend(of_tables),
+    match extent.is_one_table() {
+        true => at_analysis = of_tables,
+        false => always.extend(of_tables),
     }
     always.extend(type_versions(&extent.types));
     VersionSql::new(&always, &at_analysis)

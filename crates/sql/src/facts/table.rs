@@ -90,6 +90,15 @@ impl TableFacts {
     pub fn qualified(&self) -> String {
         format!("{}.{}", quote_ident(&self.schema), quote_ident(&self.name))
     }
+
+    /// The same as the target of an UPDATE or DELETE, or in FROM. A child of the table that is created while PostgreSQL plans the statement
+    /// is no part of it: the planner looks for children, not the analysis of the statement.
+    pub(crate) fn rows(&self) -> String {
+        match self.extent.is_one_table() {
+            true => format!("ONLY {}", self.qualified()),
+            false => self.qualified(),
+        }
+    }
 }
 
 /// `float4`, `float8`.

@@ -33,7 +33,7 @@ impl Rewriter<'_> {
                 .table
                 .catalog_version
                 .facts_sql(self.key.len() + 1, &lock_timeout),
-            table = self.table.qualified(),
+            table = self.table.rows(),
             sets = self.sets()?,
             arrays = self.arrays()?.join(", "),
             columns = self.array_names().join(", "),

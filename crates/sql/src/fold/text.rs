@@ -68,7 +68,7 @@ impl Rewriter<'_> {
             first = keys + 1,
             last = keys + 2,
             key_names = String::from_iter((1..=keys).map(|n| format!("k{n}, "))),
-            table = self.table.qualified(),
+            table = self.table.rows(),
             on = Vec::from_iter(on).join(" AND "),
             state = self.state_names(""),
             answer_names = answer_names(""),
@@ -205,7 +205,7 @@ impl Rewriter<'_> {
             .map(|(column, _)| format!("t.{}", pair(EQ, column)));
         format!(
             "write AS (UPDATE {} AS t SET {} FROM fold AS f WHERE {} AND f.touched AND (f.pos {EQ} f.last OR NOT f.fine))",
-            self.table.qualified(),
+            self.table.rows(),
             Vec::from_iter(sets).join(", "),
             Vec::from_iter(on).join(" AND "),
         )

@@ -283,7 +283,7 @@ impl<'a> Rewriter<'a> {
             .collect();
         let terms = PickTerms {
             key: quote_ident(&self.take.key),
-            table: self.queue.qualified(),
+            table: self.queue.rows(),
             conditions: conditions.map(|one| format!(" AND {one}")).collect(),
             order: match order?.join(", ") {
                 none if none.is_empty() => none,
@@ -310,7 +310,7 @@ impl<'a> Rewriter<'a> {
     }
 
     fn taken(&self, returned: &str, among: bool) -> Result<String, DistributionRefusal> {
-        let table = self.queue.qualified();
+        let table = self.queue.rows();
         let key = quote_ident(&self.take.key);
         // PostgreSQL expects few elements of an array, and looks each up in the index.
         let among = match among {

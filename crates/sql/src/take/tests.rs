@@ -155,7 +155,7 @@ fn parameters_that_pick_are_shared_and_others_differ_per_consumer() {
         r#"(s."lane") = ($3::integer)"#,
         r#"ORDER BY ((s."prio")) DESC, ((s."id")) LIMIT $1::pg_catalog.int8 FOR UPDATE OF s SKIP LOCKED"#,
         "($5::integer[])[($4::pg_catalog.int4[])[p.n]]",
-        r#"DELETE FROM "public"."q" AS t USING picked AS p WHERE t."id" OPERATOR(pg_catalog.=) p.k"#,
+        r#"DELETE FROM ONLY "public"."q" AS t USING picked AS p WHERE t."id" OPERATOR(pg_catalog.=) p.k"#,
     ] {
         assert!(text.contains(part), "{part} is missing: {text}");
     }
@@ -338,7 +338,7 @@ fn the_statement_without_a_position_is_the_same_for_every_order() {
     assert!(with.positioned.is_some());
     assert_eq!(without.text, with.text);
     assert_eq!(without.text_of_few, with.text_of_few);
-    let picked = r#", picked AS MATERIALIZED (SELECT q.k, (pg_catalog.row_number() OVER ())::pg_catalog.int4 AS n FROM (SELECT s."id" AS k FROM "public"."q" AS s WHERE (SELECT same FROM facts) AND ((s."lane") = ($3::integer)) ORDER BY ((s."prio")) DESC, ((s."id")) LIMIT $1::pg_catalog.int8 FOR UPDATE OF s SKIP LOCKED) AS q), taken AS ("#;
+    let picked = r#", picked AS MATERIALIZED (SELECT q.k, (pg_catalog.row_number() OVER ())::pg_catalog.int4 AS n FROM (SELECT s."id" AS k FROM ONLY "public"."q" AS s WHERE (SELECT same FROM facts) AND ((s."lane") = ($3::integer)) ORDER BY ((s."prio")) DESC, ((s."id")) LIMIT $1::pg_catalog.int8 FOR UPDATE OF s SKIP LOCKED) AS q), taken AS ("#;
     assert!(with.text.contains(picked), "{}", with.text);
 }
 

@@ -107,17 +107,22 @@ fn check(setup: &'static str, sql: &'static str, change: &'static str) {
     case.run(&Stage::for_groups());
 }
 
-#[test]
-fn a_new_inheritance_child() {
+/// A table that gets a child with rows of its own.
+fn check_new_child(
+    table: &'static str,
+    fill: &'static str,
+    child: &'static str,
+    refill: &'static str,
+) {
     let case = Case {
-        setup: "CREATE TABLE t (id int PRIMARY KEY, n int); CREATE TABLE was () INHERITS (t); DROP TABLE was",
-        fill: "DELETE FROM t; INSERT INTO t SELECT i, 10 * i FROM generate_series(1, 3) i",
+        setup: table,
+        fill,
         sql: "UPDATE t SET n = n + ? WHERE id = 1 RETURNING n",
-        change: "CREATE TABLE child () INHERITS (t); INSERT INTO child VALUES (1, 7)",
+        change: child,
         content: CONTENT,
     };
     let with_child = Case {
-        fill: "DELETE FROM t; INSERT INTO child VALUES (1, 7); INSERT INTO t SELECT i, 10 * i FROM generate_series(1, 3) i",
+        fill: refill,
         ..case
     };
     let stage = Stage::for_groups();
@@ -135,6 +140,26 @@ fn a_new_inheritance_child() {
         with_child.check(&stage, &after);
     }
     assert_eq!(direct.number("SELECT count(*) FROM child"), 1);
+}
+
+#[test]
+fn a_new_inheritance_child() {
+    check_new_child(
+        "CREATE TABLE t (id int PRIMARY KEY, n int); CREATE TABLE was () INHERITS (t); DROP TABLE was",
+        "DELETE FROM t; INSERT INTO t SELECT i, 10 * i FROM generate_series(1, 3) i",
+        "CREATE TABLE child () INHERITS (t); INSERT INTO child VALUES (1, 7)",
+        "DELETE FROM t; INSERT INTO child VALUES (1, 7); INSERT INTO t SELECT i, 10 * i FROM generate_series(1, 3) i",
+    );
+}
+
+#[test]
+fn a_first_partition() {
+    check_new_child(
+        "CREATE TABLE t (id int PRIMARY KEY, n int) PARTITION BY RANGE (id)",
+        "DELETE FROM t",
+        "CREATE TABLE child PARTITION OF t FOR VALUES FROM (0) TO (9); INSERT INTO child VALUES (1, 7)",
+        "DELETE FROM t; INSERT INTO t VALUES (1, 7)",
+    );
 }
 
 /// PostgreSQL analyzes the statement again after each of these changes.

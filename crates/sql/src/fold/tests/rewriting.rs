@@ -2,7 +2,7 @@
 
 use super::{column, folded, stock, stock_with};
 use crate::fold::{Carried, KeyClass};
-use crate::{Column, Effect, KeyValue, parse};
+use crate::{Column, Effect, KeyValue, TableFacts, parse};
 
 /// A parameter that is sent in its own type.
 fn carried(parameter: u32) -> Carried {
@@ -47,7 +47,7 @@ fn parameters_follow_the_key_the_positions_and_the_time_of_the_analysis() {
         "{text}"
     );
     assert!(
-        text.contains("UPDATE \"shop\".\"stock\" AS t SET \"qty\" ="),
+        text.contains("UPDATE ONLY \"shop\".\"stock\" AS t SET \"qty\" ="),
         "{text}"
     );
 }
@@ -368,22 +368,28 @@ fn columns_may_have_the_names_of_the_folds_own() {
 
 #[test]
 fn a_partitioned_table_is_recognized() {
-    let mut table = stock();
-    table.extent.tree = vec![16_400, 16_401, 16_402];
-    let fold = folded(
-        "UPDATE stock SET qty = 1 WHERE id = $1",
-        &table,
-        &["bigint"],
-        &[],
-    );
-    assert!(fold.partitioned);
-    let fold = folded(
-        "UPDATE stock SET qty = 1 WHERE id = $1",
-        &stock(),
-        &["bigint"],
-        &[],
-    );
-    assert!(!fold.partitioned);
+    let fold = |table: &TableFacts| {
+        let sql = "UPDATE stock SET qty = 1 WHERE id = $1";
+        folded(sql, table, &["bigint"], &[])
+    };
+    let (mut with_children, mut without_partitions) = (stock(), stock());
+    with_children.extent.tree = vec![16_400, 16_401, 16_402];
+    without_partitions.extent.partitioned = true;
+    assert!(fold(&with_children).partitioned);
+    assert!(!fold(&stock()).partitioned);
+    for (table, only) in [
+        (stock(), true),
+        (with_children, false),
+        (without_partitions, false),
+    ] {
+        let fold = fold(&table);
+        for text in [&fold.many_rows, &fold.one_row] {
+            for reads in ["JOIN", "UPDATE"] {
+                let part = format!("{reads} ONLY \"shop\".\"stock\"");
+                assert_eq!(text.contains(&part), only, "{part}: {text}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -531,7 +537,7 @@ fn a_probe_returns_the_members_that_would_lock_their_row() {
     for part in [
         "OPERATOR(pg_catalog.=) $2::pg_catalog.timestamptz THEN true ELSE true END AS same",
         "pg_catalog.unnest($1::bigint[]), pg_catalog.unnest($3::integer[])) WITH ORDINALITY AS k(k1, p1, pos)",
-        "JOIN \"shop\".\"stock\" AS t ON t.\"id\" OPERATOR(pg_catalog.=) k.k1 AND ",
+        "JOIN ONLY \"shop\".\"stock\" AS t ON t.\"id\" OPERATOR(pg_catalog.=) k.k1 AND ",
         "(t.\"qty\")",
     ] {
         assert!(probe.contains(part), "{part} is missing: {probe}");
@@ -540,6 +546,6 @@ fn a_probe_returns_the_members_that_would_lock_their_row() {
     assert_eq!(statement.effect, Effect::Read);
     assert_eq!(
         fold.lock,
-        "SELECT FROM \"shop\".\"stock\" AS t WHERE t.\"id\" OPERATOR(pg_catalog.=) $1::bigint FOR NO KEY UPDATE"
+        "SELECT FROM ONLY \"shop\".\"stock\" AS t WHERE t.\"id\" OPERATOR(pg_catalog.=) $1::bigint FOR NO KEY UPDATE"
     );
 }
