@@ -108,9 +108,12 @@ impl Batch for ChainBatch {
 /// Writes the members. If one may change settings unseen, the server is reset, and no other client uses the statements that the server
 /// parses after it.
 fn write_members(members: &[&PlannedRequest], writer: &mut BatchWriter<'_>) {
-    let mut known = None;
+    let (mut known, mut executed) = (None, Vec::new());
     for request in members {
-        write_member(request, writer);
+        let statement = write_member(request, writer);
+        if known.is_some() {
+            executed.extend(statement.map(|key| (key, &request.template.text)));
+        }
         if request.may_change_session && known.is_none() {
             known = Some(writer.injected.len());
         }
@@ -119,6 +122,9 @@ fn write_members(members: &[&PlannedRequest], writer: &mut BatchWriter<'_>) {
         writer.server.needs_reset = true;
         let later = writer.injected.parses_after(known);
         later.for_each(|key| writer.server.retire(key));
+        for (key, text) in executed {
+            writer.server.executed_after_functions(key, text);
+        }
     }
 }
 

@@ -92,7 +92,13 @@ pub(super) fn unknown_key_errors(
 
 /// Writes `[Parse] Bind [Describe] Execute` of a member. If the client parses its statement in the request, so does the server;
 /// a statement that the client has prepared before has the server's own name.
-pub(super) fn write_member(request: &Request, writer: &mut BatchWriter<'_>) {
+///
+/// Returns the prepared statement that it executes.
+pub(super) fn write_member(
+    request: &Request,
+    writer: &mut BatchWriter<'_>,
+) -> Option<StatementKey> {
+    let mut prepared = None;
     match (request.form, &request.client_parse) {
         (RequestForm::Simple, _) => write_simple_member(request, writer),
         (RequestForm::Extended { describe, .. }, None) => {
@@ -107,9 +113,11 @@ pub(super) fn write_member(request: &Request, writer: &mut BatchWriter<'_>) {
                 server.ensure_for(statement, client_parse, client_parse.answered, writer.out);
             writer.injected.push(ensured);
             write_bind(request, ensured.key.name().as_bytes(), describe, writer.out);
+            prepared = Some(ensured.key);
         }
     }
     frontend::write_execute(writer.out);
+    prepared
 }
 
 /// Writes the `Parse` of an unnamed statement.

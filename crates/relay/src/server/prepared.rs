@@ -133,6 +133,7 @@ impl ServerSide {
     ) -> Option<Closed> {
         let prepared = self.prepared.remove(&key);
         prepared?;
+        self.forget_prepared(key);
         Target::Statement(key.name().as_bytes()).write(out, tag::CLOSE);
         Some(Closed { key, prepared })
     }

@@ -45,6 +45,21 @@ impl ServerSide {
         }
     }
 
+    /// The statement is closed.
+    pub(super) fn forget_prepared(&mut self, key: StatementKey) {
+        if let Some(unknown) = &mut self.unknown_settings {
+            unknown.statements.remove(&key);
+        }
+    }
+
+    /// A statement is executed after functions that may have changed settings for the session. It is closed if PostgreSQL may have analysed
+    /// it again with another meaning.
+    pub fn executed_after_functions(&mut self, key: StatementKey, text: &str) {
+        if may_depend_on_settings(text) {
+            self.retire(key);
+        }
+    }
+
     /// If the settings are unknown: the statement that the server has parsed under those of the session, if it serves a client that
     /// prepared its own under them. PostgreSQL keeps its meaning, unless it analyses the statement again.
     pub(super) fn of_session(

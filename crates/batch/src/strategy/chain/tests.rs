@@ -155,6 +155,29 @@ fn a_statement_that_is_parsed_after_such_functions_is_not_shared() {
     }
 }
 
+/// PostgreSQL may analyze it again under the settings that the functions have set.
+#[test]
+fn a_statement_with_constants_that_is_executed_after_such_functions_is_closed() {
+    let mut fixture = ChainFixture::new();
+    for (name, text, kept) in [
+        ("plain", "DELETE FROM t WHERE id = 7", 1),
+        ("constant", "DELETE FROM t WHERE day = 'today'", 0),
+    ] {
+        let template = fixture.templates.prepared(text, &[]);
+        let (statements, mine) = (&mut fixture.session.statements, ClientParse::begun(5, 0));
+        statements.parse(name.as_bytes(), template, mine);
+        let mut members = [
+            fixture.request([bind(name), execute(), sync()].concat()),
+            fixture.request([bind(name), execute(), sync()].concat()),
+        ];
+        fixture.leave(&members[..1]);
+        let before = fixture.server.prepared() - 1;
+        members[0].may_change_session = true;
+        fixture.leave(&members);
+        assert_eq!(fixture.server.prepared(), before + kept, "{text}");
+    }
+}
+
 #[test]
 fn one_sync_follows_all_members() {
     let mut fixture = ChainFixture::new();
