@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use paceline_relay::parsed::ColumnsId;
 use paceline_relay::request::{Request, RequestForm};
 use paceline_wire::backend::{self, Field};
+use paceline_wire::frontend;
 use std::ops::Deref;
 
 /// Maximum number of parameters, and of RETURNING columns, of a template whose requests join groups: a [`GroupId`] has one bit for
@@ -20,6 +21,8 @@ pub const FORMATS_MAX: usize = 64;
 pub(super) struct DescribedTemplate {
     /// OIDs of the parameters' types.
     pub(super) parameters: Vec<u32>,
+    /// The same in the format of `Parse`.
+    types: Vec<u8>,
     /// RETURNING columns.
     pub(super) fields: Vec<Field>,
 }
@@ -28,7 +31,11 @@ impl DescribedTemplate {
     /// `None` if there are more than [`FORMATS_MAX`] of either.
     pub(super) fn new(parameters: Vec<u32>, fields: Vec<Field>) -> Option<Self> {
         let fits = parameters.len() <= FORMATS_MAX && fields.len() <= FORMATS_MAX;
-        fits.then_some(Self { parameters, fields })
+        fits.then(|| Self {
+            types: frontend::parameter_types(&parameters),
+            parameters,
+            fields,
+        })
     }
 
     /// The group of a request. `carried` are the parameters that the group's statement reads, and whether each is sent as text.
@@ -50,14 +57,18 @@ impl DescribedTemplate {
         })
     }
 
-    /// Bit n - 1 is set if parameter n is in binary format. `None` if the request has another number of parameters, if it has an
-    /// encoding in which text cannot be split byte by byte, or if a parameter that is sent as text is in binary format.
+    /// Bit n - 1 is set if parameter n is in binary format. `None` if the request has another number of parameters or values of other
+    /// types, if it has an encoding in which text cannot be split byte by byte, or if a parameter that is sent as text is in binary
+    /// format.
     fn parameter_bits(
         &self,
         request: &Request,
         carried: impl IntoIterator<Item = (u32, bool)>,
     ) -> Option<u64> {
-        if request.parameters().len() != self.parameters.len() || !request.settings.is_utf8() {
+        if request.parameters().len() != self.parameters.len()
+            || !request.settings.is_utf8()
+            || !self.has_types_of(request)
+        {
             return None;
         }
         let mut bits = 0;
@@ -69,6 +80,14 @@ impl DescribedTemplate {
             bits |= u64::from(binary) << (number - 1);
         }
         Some(bits)
+    }
+
+    /// Whether the client sends values of these types: another definition of a column may have been in force when a server described the
+    /// parameters to the client.
+    fn has_types_of(&self, request: &Request) -> bool {
+        let client_parse = request.client_parse.as_ref();
+        let other = client_parse.and_then(|client_parse| client_parse.other_types(&self.types));
+        other.is_none()
     }
 
     /// Bit n is set if the request asks for column n in binary format. `None` if the request expects another number of columns,

@@ -19,6 +19,7 @@ mod first_requests;
 mod hidden_functions;
 mod hotspot_hints;
 mod languages;
+mod members;
 mod merge;
 mod order_variants;
 mod orders;

@@ -1,0 +1,171 @@
+//! What belongs to one member and must not be that of another one, or of the group: the time, the types of its parameters, the row that
+//! it has inserted.
+
+use crate::harness::message::{bind_formats, describe, execute, parse, query, sync, unit};
+use crate::harness::raw::RawClient;
+use crate::harness::reply::Reply;
+use crate::harness::stage::Target;
+use crate::harness::{Gate, Stage, assert_same, until};
+
+/// Sends a request of each client, in this order, and waits for the answers. They are together in the line.
+fn together(stage: &Stage, clients: &mut [RawClient], requests: &[Vec<u8>]) -> Vec<Reply> {
+    let mut gate = Gate::close(stage);
+    for (client, request) in clients.iter_mut().zip(requests) {
+        gate.submit(client, request);
+    }
+    gate.open();
+    clients.iter_mut().map(RawClient::reply).collect()
+}
+
+/// Requests in the line are answered as one at a time, and leave the same rows.
+fn check_as_alone(table: &str, fill: &str, requests: &[&str], content: &str) {
+    let stage = Stage::for_groups();
+    let mut direct = stage.direct();
+    direct.ok(table);
+    direct.ok(fill);
+    stage.client().ok(requests[0]);
+    stage.await_analysis();
+    direct.ok(fill);
+    let bytes: Vec<_> = requests.iter().map(|sql| query(sql)).collect();
+    let mut clients = stage.clients(requests.len());
+    let answers = together(&stage, &mut clients, &bytes);
+    let found = direct.ok(content).rows();
+    direct.ok(fill);
+    for (request, answer) in bytes.iter().zip(&answers) {
+        let alone = direct.ask(request);
+        assert_same(requests[0], &alone.0, &answer.0);
+    }
+    assert_eq!(found, direct.ok(content).rows());
+}
+
+/// Alone, each update has a later time than the one before it.
+#[test]
+fn an_update_only_if_the_time_is_later() {
+    check_as_alone(
+        "CREATE TABLE t (id int PRIMARY KEY, n int, at timestamptz)",
+        "DELETE FROM t; INSERT INTO t VALUES (1, 0, '2020-01-01')",
+        &["UPDATE t SET n = n + 1, at = now() WHERE id = 1 AND at < now()"; 5],
+        "SELECT id, n FROM t",
+    );
+}
+
+/// Stores a value, unless there is a later one.
+macro_rules! upsert {
+    ($value:literal) => {
+        concat!(
+            "INSERT INTO t VALUES (1, '",
+            $value,
+            "', now()) ON CONFLICT (id) \
+             DO UPDATE SET v = EXCLUDED.v, at = EXCLUDED.at WHERE t.at < EXCLUDED.at"
+        )
+    };
+}
+
+#[test]
+fn an_upsert_only_if_the_time_is_later() {
+    check_as_alone(
+        "CREATE TABLE t (id int PRIMARY KEY, v text, at timestamptz)",
+        "DELETE FROM t; INSERT INTO t VALUES (1, 'old', '2020-01-01')",
+        &[upsert!("a"), upsert!("b"), upsert!("c")],
+        "SELECT id, v FROM t",
+    );
+}
+
+/// Alone, no two of them have the same time.
+#[test]
+fn a_time_that_is_a_unique_default() {
+    check_as_alone(
+        "CREATE TABLE t (id int PRIMARY KEY, sensor int, at timestamptz DEFAULT now(), UNIQUE (sensor, at))",
+        "DELETE FROM t",
+        &[
+            "INSERT INTO t (id, sensor) VALUES (1, 7) ON CONFLICT DO NOTHING",
+            "INSERT INTO t (id, sensor) VALUES (2, 7) ON CONFLICT DO NOTHING",
+            "INSERT INTO t (id, sensor) VALUES (3, 7) ON CONFLICT DO NOTHING",
+        ],
+        "SELECT id, sensor FROM t ORDER BY id",
+    );
+}
+
+/// The client was told that the parameter is an integer, and sends the bytes of one. Later statements have another type there.
+#[test]
+fn values_have_the_types_that_their_client_received() {
+    let stage = Stage::for_groups();
+    let mut direct = stage.direct();
+    direct.ok("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t SELECT i, 0 FROM generate_series(1, 4) i");
+    let sql = "UPDATE t SET n = $1 WHERE id = $2";
+    let prepare = [parse("s", sql, &[]), describe(b'S', "s"), sync()].concat();
+    let mut clients = stage.clients(4);
+    let (old, new) = clients.split_at_mut(1);
+    old[0].ask(&prepare).expect_ok("prepared");
+    direct.ok("ALTER TABLE t ALTER n TYPE real");
+    let bytes = |number: usize| {
+        let value = match number {
+            0 => 7_i32.to_be_bytes(),
+            _ => 7_f32.to_be_bytes(),
+        };
+        let id = i32::try_from(number + 1).unwrap().to_be_bytes();
+        let values = [value, id].map(|value| Some(value.to_vec()));
+        [
+            bind_formats("", "s", &[1], &values, &[]),
+            execute("", 0),
+            sync(),
+        ]
+        .concat()
+    };
+    for client in new.iter_mut() {
+        client.ask(&prepare).expect_ok("prepared");
+    }
+    // Paceline notices the change, and analyzes the template again.
+    new[0].ask(&bytes(1)).expect_ok("an update");
+    stage.await_analysis();
+    let requests: Vec<_> = (0..4).map(bytes).collect();
+    for reply in together(&stage, &mut clients, &requests) {
+        reply.expect_ok("an update");
+    }
+    stage.assert_grouped(3, 3);
+    let rows = direct.ok("SELECT n FROM t ORDER BY id").rows();
+    assert_eq!(rows, vec![[Some("7".to_owned())]; 4]);
+}
+
+/// The row that the first client of a key has met is deleted before the third one is inserted: the server is told to take its time in between.
+#[test]
+fn a_row_belongs_to_the_client_that_inserted_it() {
+    let stage = Stage::for_groups();
+    let mut direct = stage.direct();
+    direct.ok(
+        "CREATE TABLE lock (key int PRIMARY KEY, owner text NOT NULL CHECK (owner <> 'slow' OR
+           md5(repeat(owner, 40000000)) || md5(repeat(owner, 40000001)) || md5(repeat(owner, 40000002)) <> ''));
+         INSERT INTO lock VALUES (1, 'old')",
+    );
+    let sql = "INSERT INTO lock VALUES ($1, $2) ON CONFLICT (key) DO NOTHING RETURNING owner";
+    let request = |key: &str, owner: &str| unit(sql, &[Some(key), Some(owner)]);
+    stage.client().ask(&request("9", "any")).expect_ok("alone");
+    stage.await_analysis();
+    let mut clients = stage.clients(4);
+    let mut gate = Gate::close(&stage);
+    let members = [("3", "first"), ("1", "a"), ("2", "slow"), ("1", "b")];
+    for (client, (key, owner)) in clients.iter_mut().zip(members) {
+        gate.submit(client, &request(key, owner));
+    }
+    gate.open();
+    if stage.target() == Target::Bare {
+        return;
+    }
+    // It has inserted the first row.
+    let writes = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'
+        AND query LIKE 'WITH facts %' AND backend_xid IS NOT NULL AND pid <> pg_backend_pid()";
+    let mut observer = stage.direct();
+    until("the slow row is checked", || observer.number(writes) == 1);
+    direct.ok("DELETE FROM lock WHERE key = 1");
+    let answers: Vec<_> = clients.iter_mut().map(RawClient::reply).collect();
+    stage.assert_grouped(4, 4);
+    let owner = direct.value("SELECT owner FROM lock WHERE key = 1");
+    let told = [1, 3].map(|place: usize| (answers[place].tag(), answers[place].rows()));
+    let inserted = ("INSERT 0 1".to_owned(), vec![vec![Some(owner.clone())]]);
+    let nothing = ("INSERT 0 0".to_owned(), Vec::new());
+    let expected = match owner.as_str() {
+        "a" => [inserted, nothing],
+        _ => [nothing, inserted],
+    };
+    assert_eq!(told, expected, "the row is that of {owner}");
+}
