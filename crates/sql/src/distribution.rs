@@ -60,6 +60,9 @@ pub enum DistributionRefusal {
     /// ON CONFLICT refers to no unique key, or to a key whose values are not parameters or constants.
     #[error("ON CONFLICT needs one unique key whose values are plain parameters or constants")]
     Conflict,
+    /// ON CONFLICT refers to no key, and members may have the same value in a unique column because they share the time.
+    #[error("ON CONFLICT without a target, and unique column {0} may be the time")]
+    Time(String),
     /// A parameter is used in VALUES of more than one row and in DO UPDATE, where all clients must have the same
     /// value.
     #[error("a parameter in VALUES of several rows and in DO UPDATE")]

@@ -15,6 +15,7 @@ use pg_query::{Node, NodeEnum};
 use crate::name::{Name, push_distinct};
 use crate::parser::{self, NotParsed};
 use crate::references;
+use crate::time_read;
 use crate::tree::Record;
 use crate::value::{KeyValue, key_value};
 use children::{children, is_index};
@@ -145,6 +146,16 @@ impl Expr {
     /// The sequences and other relations that constants name, as spelled in the text.
     pub fn named_relations(&self) -> Vec<String> {
         references::named_relations(&self.tree())
+    }
+
+    /// Whether it reads the time of the statement or transaction, or the day.
+    pub(crate) fn reads_time(&self) -> bool {
+        time_read::reads_time(&self.tree())
+    }
+
+    /// Whether it reads the time of the statement or transaction more precisely than the day.
+    pub(crate) fn reads_moment(&self) -> bool {
+        time_read::reads_moment(&self.tree())
     }
 
     /// Whether a parameter is cast to an interval with fields. A literal has another meaning there: `'5'::interval

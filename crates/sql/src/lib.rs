@@ -40,6 +40,7 @@ mod sequences;
 mod server_bound;
 pub mod statement;
 pub mod take;
+mod time_read;
 mod trace_comment;
 mod transaction;
 mod tree;

@@ -3,14 +3,11 @@
 #[cfg(test)]
 mod tests;
 
+use crate::time_read::LAST_TIME;
 use crate::tree::Record;
 
 /// The columns that PostgreSQL gives to every table: where a row is stored, and which transactions wrote it.
 const SYSTEM_COLUMNS: [&str; 6] = ["cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"];
-
-/// The last of the keywords of `SQLValueFunction` that are times (`SVFOP_LOCALTIMESTAMP_N`). Behind it are the names of roles, of the
-/// database and of the schema.
-const LAST_TIME: i64 = 9;
 
 /// Whether the text names a system column, the database, the role or the schema of its session, or a collation.
 pub(crate) fn is_server_bound(tree: &Record) -> bool {

@@ -73,7 +73,7 @@ impl GroupPlan for FoldPlan {
     }
 
     fn lock(&self) -> Option<&LockPlan> {
-        Some(&self.lock)
+        self.lock.as_ref()
     }
 
     fn unmet_guards(&self, members: &[&PlannedRequest]) -> Option<UnmetGuards> {

@@ -24,8 +24,9 @@ pub struct Fold {
     /// members would change no row. Its parameters are those of `one_each`, with one key for each member. `None` for
     /// the updates of an upsert, which lock a row before they check its values.
     pub probe: Option<String>,
-    /// Waits for the lock of one row. The parameters are the values of the key.
-    pub lock: String,
+    /// Waits for the lock of one row. The parameters are the values of the key. `None` if a member reads the time: the transaction
+    /// that waits may have begun long before the member arrived.
+    pub lock: Option<String>,
     /// The key columns, in the order of the array parameters `$1…`.
     pub key: Vec<KeyColumn>,
     /// The parameters of the template that follow as arrays after the catalog version.
@@ -86,7 +87,9 @@ impl Rewriter<'_> {
             one_row: self.sql(&answers, Rows::One)?,
             one_each: is_update.then(|| self.one_each(returning)).transpose()?,
             probe: is_update.then(|| self.probe()).transpose()?,
-            lock: row_wait::lock_row_sql(self.table, &self.key_columns(), row_wait::NO_KEY_UPDATE),
+            lock: (!self.reads_time()).then(|| {
+                row_wait::lock_row_sql(self.table, &self.key_columns(), row_wait::NO_KEY_UPDATE)
+            }),
             key: self.key.iter().map(key).collect::<Result<_, _>>()?,
             carried: self.carried.clone(),
             may_fail_unseen: self.may_fail_unseen(),

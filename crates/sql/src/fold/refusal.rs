@@ -23,6 +23,9 @@ pub enum FoldRefusal {
     /// An expression compares the new value of a column under a collation that the rewritten statement cannot name.
     #[error("the user-defined collation of column {0}")]
     Collation(String),
+    /// A member sets a column to the time, which the members share, and the next one reads it.
+    #[error("column {0} is set to the time, and read")]
+    Time(String),
     /// The table does not have this column.
     #[error("unknown column {0}")]
     Column(String),

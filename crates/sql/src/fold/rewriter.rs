@@ -103,6 +103,7 @@ impl<'a> Rewriter<'a> {
         }
         this.checks = this.relevant_checks()?;
         this.refuse_unnamed_collations()?;
+        this.refuse_shared_time()?;
         this.state = this.state_columns()?;
         this.carried = this.carried_parameters()?;
         Ok(this)
@@ -136,6 +137,33 @@ impl<'a> Rewriter<'a> {
         }
     }
 
+    /// Alone, each member has a later time than the one before it: `at < now()` holds for it though the one before it has set `at` to
+    /// `now()`. In a group, both times are equal.
+    fn refuse_shared_time(&self) -> Result<(), FoldRefusal> {
+        let is_time = |expr: &Expr| {
+            let proposed = self.proposed().iter();
+            let read = proposed.filter(|proposed| expr.parameters().contains(&proposed.parameter));
+            let mut values = read.map(|proposed| &proposed.value).chain([expr]);
+            values.any(Expr::reads_moment)
+        };
+        let mut deciding = self.deciding_exprs().flat_map(Expr::columns);
+        let is_set = |name: &String| {
+            let mut assigned = self.assigned.iter();
+            assigned.any(|(column, expr)| column.name == *name && is_time(expr))
+        };
+        match deciding.find(is_set) {
+            Some(column) => Err(FoldRefusal::Time(column)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a member reads the time.
+    pub(super) fn reads_time(&self) -> bool {
+        self.member_exprs()
+            .chain(&self.checks)
+            .any(Expr::reads_time)
+    }
+
     fn member_exprs(&self) -> impl Iterator<Item = &'a Expr> {
         let checks = self.proposal.map_or(&[][..], |proposal| proposal.checks);
         let values = self.proposed().iter().map(|proposed| &proposed.value);
@@ -148,11 +176,14 @@ impl<'a> Rewriter<'a> {
     }
 
     pub(super) fn changing_exprs(&self) -> impl Iterator<Item = &'a Expr> {
+        let returned = returned_exprs(&self.update.returning);
+        self.deciding_exprs().chain(returned)
+    }
+
+    /// The expressions that decide what the row becomes.
+    fn deciding_exprs(&self) -> impl Iterator<Item = &'a Expr> + use<'a> {
         let assigned: Vec<&'a Expr> = self.assigned.iter().map(|(_, e)| *e).collect();
-        assigned
-            .into_iter()
-            .chain(self.update.guards.iter())
-            .chain(returned_exprs(&self.update.returning))
+        assigned.into_iter().chain(self.update.guards.iter())
     }
 
     fn state_columns(&self) -> Result<Vec<&'a Column>, FoldRefusal> {

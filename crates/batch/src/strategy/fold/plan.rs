@@ -20,7 +20,7 @@ pub struct FoldPlan {
     pub(super) fold: Fold,
     pub(super) ids: StatementIds,
     pub(super) probe: Option<ProbePlan>,
-    pub(super) lock: LockPlan,
+    pub(super) lock: Option<LockPlan>,
     /// While it is on, no group uses [`RowSpread::OneEach`].
     pub(super) backoff: GroupBackoff,
     pub(super) rows: RowKeys,
@@ -49,7 +49,10 @@ impl FoldPlan {
             rows: RowKeys::new(&fold.key, table, &parameters),
             described: DescribedTemplate::new(parameters, fields)?,
             probe: ProbePlan::new(fold.probe.as_ref(), &fold.carried, templates),
-            lock: LockPlan::new(&fold.lock, templates),
+            lock: fold
+                .lock
+                .as_ref()
+                .map(|lock| LockPlan::new(lock, templates)),
             fold,
             ids: StatementIds {
                 one_row: templates.new_id(),

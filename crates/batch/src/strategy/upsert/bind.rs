@@ -4,7 +4,7 @@ use super::super::array::{Array, bound};
 use super::super::messages::{BatchWriter, InjectedStatement};
 use super::super::plan::PlannedRequest;
 use super::super::row_spread::RowSpread;
-use super::plan::UpsertPlan;
+use super::plan::{InsertedRows, UpsertPlan};
 use paceline_sql::UNCHECKED_WAIT_MS;
 use paceline_sql::merge::upsert::UPSERT_RESULT_COLUMNS;
 
@@ -18,12 +18,15 @@ impl UpsertPlan {
     pub(super) fn write_insert(
         &self,
         spread: RowSpread,
+        rows: InsertedRows,
         requests: &[&PlannedRequest],
         writer: &mut BatchWriter<'_>,
     ) -> Option<()> {
-        let (id, text) = match &self.upsert.one_each {
-            Some(text) if spread == RowSpread::OneEach => (self.one_each_id, text),
-            _ => (self.insert_id, &self.upsert.insert),
+        let upsert = &self.upsert;
+        let (id, text) = match (&upsert.one_each, &upsert.numbered) {
+            (Some(text), _) if spread == RowSpread::OneEach => (self.one_each_id, text),
+            (_, Some(text)) if rows == InsertedRows::ByNumber => (self.numbered_id, text),
+            _ => (self.insert_id, &upsert.insert),
         };
         let lock_timeout = match spread {
             RowSpread::OneEach => LOCK_TIMEOUT_EACH.to_owned(),
@@ -50,7 +53,7 @@ impl UpsertPlan {
             arrays.push(self.described.array(&[*number], requests)?);
         }
         values.extend(bound(&arrays));
-        let injected_columns = UPSERT_RESULT_COLUMNS + self.upsert.key.len();
+        let injected_columns = UPSERT_RESULT_COLUMNS + self.names_len(rows);
         let formats = self
             .described
             .result_formats(injected_columns, requests.first()?);

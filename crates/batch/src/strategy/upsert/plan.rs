@@ -14,12 +14,22 @@ use paceline_sql::merge::upsert::{Then, Upsert};
 use paceline_wire::backend::{self, Field};
 use std::sync::Arc;
 
+/// How the result of an INSERT names the rows that were inserted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum InsertedRows {
+    /// By their keys. At most one member has inserted a row with each key.
+    ByKey,
+    /// By the numbers of the members, from 1.
+    ByNumber,
+}
+
 /// The plan of a template that inserts one row with ON CONFLICT.
 #[derive(Debug)]
 pub struct UpsertPlan {
     pub(super) template: u64,
     pub(super) upsert: Upsert,
     pub(super) insert_id: u64,
+    pub(super) numbered_id: u64,
     pub(super) one_each_id: u64,
     /// While it is on, no group uses the statement for members on keys of their own.
     pub(super) backoff: GroupBackoff,
@@ -53,6 +63,7 @@ impl UpsertPlan {
         Some(Self {
             template: template.id,
             insert_id: templates.new_id(),
+            numbered_id: templates.new_id(),
             one_each_id: templates.new_id(),
             backoff: GroupBackoff::default(),
             probe: ProbePlan::new(upsert.probe.as_ref(), &[], templates),
@@ -74,6 +85,22 @@ impl UpsertPlan {
         match self.upsert.then {
             Then::Nothing { same_key: true } => true,
             Then::Nothing { same_key: false } | Then::Fold(_) => number == first,
+        }
+    }
+
+    /// How the result of the INSERT names its rows, for a group of this number of members on this number of rows.
+    pub(super) fn inserted_rows(&self, rows: usize, members: usize) -> InsertedRows {
+        match rows < members && self.upsert.numbered.is_some() {
+            true => InsertedRows::ByNumber,
+            false => InsertedRows::ByKey,
+        }
+    }
+
+    /// Number of columns that name a row of the INSERT.
+    pub(super) fn names_len(&self, rows: InsertedRows) -> usize {
+        match rows {
+            InsertedRows::ByKey => self.upsert.key.len(),
+            InsertedRows::ByNumber => 1,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The result of an upsert: the rows of the INSERT, then those of the fold.
 
 use super::super::fold::FoldResult;
-use super::super::messages::{BatchWriter, unknown_key_errors};
+use super::super::messages::{BatchWriter, read_place, unknown_key_errors};
 use super::super::outcome::{
     MemberOutcome, MemberResult, Retry, fallback_reason, is_lock_timeout, is_refusal, retry,
     retry_halves,
@@ -11,7 +11,7 @@ use super::super::row_key::RowKey;
 use super::super::row_spread::RowSpread;
 use super::super::statement_batch::{CatalogCheck, GroupResult};
 use super::super::statement_progress::StatementError;
-use super::plan::UpsertPlan;
+use super::plan::{InsertedRows, UpsertPlan};
 use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
@@ -32,6 +32,7 @@ pub(super) struct UpsertResult {
     /// Whether a row has a key that no member has sent.
     unknown_key: bool,
     spread: RowSpread,
+    rows: InsertedRows,
     fold: Option<FoldResult>,
     /// Whether the fold reports changed facts, so that it has done nothing. The INSERT may have inserted rows.
     fold_changed: bool,
@@ -74,7 +75,8 @@ impl UpsertResult {
             inserting.filter_map(|(request, member)| member.inserts.then_some(*request));
         let inserting: Vec<&PlannedRequest> = inserting.collect();
         let spread = plan.spread(firsts.len(), requests.len());
-        plan.write_insert(spread, &inserting, writer)?;
+        let rows = plan.inserted_rows(firsts.len(), requests.len());
+        plan.write_insert(spread, rows, &inserting, writer)?;
         let fold = match &plan.fold {
             Some(fold) if spread != RowSpread::OneEach => {
                 let fold = Arc::clone(fold);
@@ -91,21 +93,26 @@ impl UpsertResult {
             inserted_rows: 0,
             unknown_key: false,
             spread,
+            rows,
             fold,
             fold_changed: false,
         })
     }
 
-    /// Takes a row of the INSERT. Columns: catalog version unchanged, key, RETURNING.
+    /// Takes a row of the INSERT. Columns: catalog version unchanged, key or number, RETURNING.
     fn receive_inserted(&mut self, body: &[u8]) -> CatalogCheck {
         let values = backend::row_values(body).unwrap_or_default();
         let Some((same, values)) = values.split_first() else {
             return CatalogCheck::UNREADABLE;
         };
-        let (key, returning) = values.split_at(self.plan.upsert.key.len().min(values.len()));
-        if key.iter().all(Option::is_some) {
+        let names = self.plan.names_len(self.rows).min(values.len());
+        let (name, returning) = values.split_at(names);
+        if name.iter().all(Option::is_some) {
             self.inserted_rows += 1;
-            let member = self.member_with(key);
+            let member = match self.rows {
+                InsertedRows::ByKey => self.member_with(name),
+                InsertedRows::ByNumber => name.first().and_then(|place| read_place(*place)),
+            };
             match member.and_then(|member| self.members.get_mut(member)) {
                 Some(member) => {
                     let answer = self

@@ -137,14 +137,30 @@ fn members_on_deleted_or_locked_rows_are_retried() {
 #[test]
 fn a_member_with_an_existing_key_inserts_nothing() {
     let mut nothing = nothing(" (id)");
-    let members = group(&mut nothing, &["7", "8", "7"]);
     let mut server = a_server();
+    let members = group(&mut nothing, &["7", "8"]);
     let mut run = leave(&members, &mut server);
     let results = run.answer([inserted(7, b"1"), complete("SELECT 1"), ready('I')]);
     let expected = [
         "0: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
         "1: parsed, bound, columns n, INSERT 0 0, ready I",
-        "2: parsed, bound, columns n, INSERT 0 0, ready I",
+    ];
+    assert_eq!(results, expected);
+}
+
+/// Another session has deleted row 7 after the first member had met it.
+#[test]
+fn of_members_with_one_key_the_one_whose_row_was_inserted_is_told() {
+    let mut nothing = nothing(" (id)");
+    let members = group(&mut nothing, &["7", "8", "7"]);
+    let mut server = a_server();
+    let mut run = leave(&members, &mut server);
+    let third = values(&[unchanged(true), Some(&3_i32.to_be_bytes()), Some(b"1")]);
+    let results = run.answer([third, complete("SELECT 1"), ready('I')]);
+    let expected = [
+        "0: parsed, bound, columns n, INSERT 0 0, ready I",
+        "1: parsed, bound, columns n, INSERT 0 0, ready I",
+        "2: parsed, bound, columns n, row 1, INSERT 0 1, ready I",
     ];
     assert_eq!(results, expected);
 }

@@ -544,8 +544,23 @@ fn a_probe_returns_the_members_that_would_lock_their_row() {
     }
     let statement = parse(&probe).unwrap();
     assert_eq!(statement.effect, Effect::Read);
-    assert_eq!(
-        fold.lock,
-        "SELECT FROM ONLY \"shop\".\"stock\" AS t WHERE t.\"id\" OPERATOR(pg_catalog.=) $1::bigint FOR NO KEY UPDATE"
-    );
+    let lock = "SELECT FROM ONLY \"shop\".\"stock\" AS t WHERE t.\"id\" OPERATOR(pg_catalog.=) $1::bigint FOR NO KEY UPDATE";
+    assert_eq!(fold.lock.as_deref(), Some(lock));
+}
+
+/// The transaction that waits for the lock has begun before some of the members arrived.
+#[test]
+fn updates_that_read_the_time_do_not_wait_for_the_lock_separately() {
+    for sql in [
+        "UPDATE stock SET qty = 1 WHERE id = $1 AND now() < '2100-01-01'::timestamptz",
+        "UPDATE stock SET note = CURRENT_DATE::text WHERE id = $1",
+        "UPDATE stock SET qty = 1 WHERE id = $1 RETURNING now()",
+    ] {
+        let returning = match sql.contains("RETURNING") {
+            true => &["timestamp with time zone"][..],
+            false => &[],
+        };
+        let fold = folded(sql, &stock(), &["bigint"], returning);
+        assert_eq!(fold.lock, None, "{sql}");
+    }
 }

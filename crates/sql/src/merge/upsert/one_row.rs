@@ -2,7 +2,7 @@
 
 use super::key::Key;
 use super::proposal::OnConflict;
-use super::statement::{Source, change_sql, insert_sql};
+use super::statement::{Named, Source, change_sql, insert_sql};
 use crate::distribution::{DistributionRefusal, PerMember, PerMemberParameter, Shared};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
@@ -19,6 +19,10 @@ pub struct Upsert {
     /// of each row and the arrays of `per_member`. Its result: [`super::UPSERT_RESULT_COLUMNS`], the key of each
     /// inserted row (NULL if there is none), the RETURNING columns.
     pub insert: String,
+    /// The same for groups in which several members insert rows with the same key: its result has the number of each
+    /// inserted row in place of the key. Another session may delete an existing row after a member has met it, and
+    /// before the next one is inserted. `None` if the INSERT never contains several.
+    pub numbered: Option<String>,
     /// The client's own upsert for all members, if each member has a key of its own. It has the parameters of
     /// `insert`, and its result includes the updated rows. `None` if DO UPDATE uses parameters of the members.
     pub one_each: Option<String>,
@@ -56,6 +60,24 @@ impl Then {
             Self::Fold(_) => None,
         }
     }
+}
+
+/// Types of values that a default may compute from the time: `time`, `timestamp`, their versions with time zones, their ranges, and
+/// for the seconds since 1970 `double precision` and `numeric`.
+const TIME_TYPES: [u32; 8] = [1083, 1114, 1184, 1266, 3908, 3910, 701, 1700];
+
+/// Whether the INSERT may store the time at which its transaction began in the column. `valued` are the columns with values.
+fn may_be_time(column: &Column, valued: &[(String, &Expr)]) -> bool {
+    match valued.iter().find(|(name, _)| *name == column.name) {
+        Some((_, value)) => value.reads_moment(),
+        None => TIME_TYPES.contains(&column.base_type_oid),
+    }
+}
+
+/// A unique column that may be the time.
+fn unique_time<'a>(table: &'a TableFacts, valued: &[(String, &Expr)]) -> Option<&'a Column> {
+    let mut columns = table.columns.iter();
+    columns.find(|column| column.fixed && may_be_time(column, valued))
 }
 
 /// Rewrites an `insert` of one row with ON CONFLICT for many clients; `on_conflict` is the result of
@@ -109,7 +131,16 @@ pub(super) fn rewrite_first(
                 values,
                 rights: &insert.rights(table),
             };
-            let fold = fold::rewrite_upsert(update, proposal, table, parameters, returning)?;
+            let mut fold = fold::rewrite_upsert(update, proposal, table, parameters, returning)?;
+            let values = insert.valued(table)?;
+            // If another session deletes the row while a connection waits for its lock, the member is inserted.
+            if table
+                .columns
+                .iter()
+                .any(|column| may_be_time(column, &values))
+            {
+                fold.lock = None;
+            }
             match fold.key == columns {
                 true => Then::Fold(Box::new(fold)),
                 false => return Err(DistributionRefusal::Conflict),
@@ -117,6 +148,11 @@ pub(super) fn rewrite_first(
         }
     };
     let valued = insert.valued(table)?;
+    if let Then::Nothing { same_key: false } = then
+        && let Some(column) = unique_time(table, &valued)
+    {
+        return Err(DistributionRefusal::Time(column.name.clone()));
+    }
     let values: Vec<&Expr> = valued.iter().map(|(_, expr)| *expr).collect();
     let computed = on_conflict.map_or(&[][..], |change| &change.computed);
     let per_member = PerMember::of(
@@ -130,14 +166,18 @@ pub(super) fn rewrite_first(
         valued: &valued,
         computed,
     };
+    let sql =
+        |action: &str, named| insert_sql(insert, table, &key, &source, (action, named), returning);
+    let numbered = matches!(then, Then::Nothing { same_key: true });
+    let change = change_sql(insert, &|_| None)?;
     Ok(Upsert {
-        insert: insert_sql(insert, table, &key, &source, "DO NOTHING", returning)?,
-        one_each: match change_sql(insert, &|_| None)? {
-            Some(change) => Some(insert_sql(
-                insert, table, &key, &source, &change, returning,
-            )?),
-            None => None,
-        },
+        insert: sql("DO NOTHING", Named::ByKey)?,
+        numbered: numbered
+            .then(|| sql("DO NOTHING", Named::ByNumber))
+            .transpose()?,
+        one_each: change
+            .map(|change| sql(&change, Named::ByKey))
+            .transpose()?,
         probe: then.probe(table, &key),
         key: columns,
         per_member: per_member.into_list(|number| vec![number]),

@@ -15,6 +15,19 @@ use crate::type_name::TypeName;
 /// Number of result columns before the key: whether the catalog version is unchanged.
 pub const UPSERT_RESULT_COLUMNS: usize = 1;
 
+/// The setting in which a statement notes the number of the row that PostgreSQL inserts. It affects only the planning of
+/// joins of many tables.
+const ROW_NUMBER: &str = "'geqo_generations'";
+
+/// How the result of an INSERT names the rows that were inserted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    /// By their keys: no two rows have the same.
+    ByKey,
+    /// By their numbers.
+    ByNumber,
+}
+
 /// Number of the first shared parameter, after the catalog version and the lock timeout.
 const SHARED: usize = 3;
 
@@ -47,7 +60,7 @@ pub(super) fn insert_sql(
     table: &TableFacts,
     key: &Key,
     source: &Source,
-    action: &str,
+    (action, named): (&str, Named),
     returning: &[TypeName],
 ) -> Result<String, DistributionRefusal> {
     let parameter = |n: u32| source.parameter(n);
@@ -76,14 +89,32 @@ pub(super) fn insert_sql(
         None => String::new(),
     };
     let numbered = || (1..).zip(&key.0);
-    let keys: String = numbered()
-        .map(|(n, (column, _))| format!(", u.{} AS k{n}", quote_ident(&column.name)))
-        .collect();
-    let key_names: String = numbered().map(|(n, _)| format!(", w.k{n}")).collect();
+    let (keys, key_names): (String, String) = match named {
+        Named::ByKey => numbered()
+            .map(|(n, (column, _))| {
+                let name = quote_ident(&column.name);
+                (format!(", u.{name} AS k{n}"), format!(", w.k{n}"))
+            })
+            .unzip(),
+        Named::ByNumber => (
+            format!(", pg_catalog.current_setting({ROW_NUMBER})::pg_catalog.int4 AS pos"),
+            ", w.pos".to_owned(),
+        ),
+    };
     let names = answer_names(returning.len());
+    let members = source.per_member.rows("1", SHARED + source.shared.len());
+    let rows = format!("facts, {members} WHERE facts.same{computed} ORDER BY k.pos");
+    let rows = match named {
+        Named::ByKey => rows,
+        // PostgreSQL computes the sub-select for a row immediately before it inserts the row, as OFFSET keeps both apart.
+        Named::ByNumber => format!(
+            "(SELECT k.* FROM {rows}) AS k, LATERAL (SELECT pg_catalog.set_config({ROW_NUMBER}, k.pos::pg_catalog.text, true) AS noted OFFSET 0) AS n \
+             WHERE n.noted IS NOT NULL"
+        ),
+    };
     Ok(format!(
         "WITH facts AS MATERIALIZED ({facts}), \
-         moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM facts, {members} WHERE facts.same{computed} ORDER BY k.pos \
+         moved AS (INSERT INTO {table} AS u ({columns}) SELECT {values} FROM {rows} \
          ON CONFLICT{target} {action} RETURNING true AS there{keys}{returned}) \
          SELECT {SAME}{key_names}{names} FROM facts LEFT JOIN moved AS w ON true",
         facts = table.catalog_version.facts_sql(
@@ -93,7 +124,6 @@ pub(super) fn insert_sql(
         table = table.qualified(),
         columns = columns.join(", "),
         values = values.join(", "),
-        members = source.per_member.rows("1", SHARED + source.shared.len()),
         returned = returned(insert, table, &|_| String::new(), returning)?,
     ))
 }

@@ -121,6 +121,15 @@ fn the_insert_skips_existing_rows_and_returns_the_inserted_keys() {
         );
     }
     assert!(parse(&upsert.insert).is_ok());
+    let numbered = upsert.numbered.unwrap();
+    for part in [
+        "LATERAL (SELECT pg_catalog.set_config('geqo_generations', k.pos::pg_catalog.text, true) AS noted OFFSET 0) AS n WHERE n.noted IS NOT NULL",
+        "RETURNING true AS there, pg_catalog.current_setting('geqo_generations')::pg_catalog.int4 AS pos, (",
+        "SELECT CASE WHEN facts.same THEN facts.analyzed END, w.pos, w.r1 FROM facts",
+    ] {
+        assert!(numbered.contains(part), "{part} is missing: {numbered}");
+    }
+    assert!(parse(&numbered).is_ok());
     let probe = upsert.probe.unwrap();
     let keys = "ROWS FROM (pg_catalog.unnest($1::bigint[])) WITH ORDINALITY AS k(k1, pos)";
     assert!(
