@@ -17,6 +17,7 @@ use crate::references;
 use crate::sequences::{self, SequenceUse};
 use crate::server_bound;
 use crate::take::{self, Take};
+use crate::time_read;
 use crate::transaction;
 use crate::tree::Record;
 use crate::update::{self, Update};
@@ -71,6 +72,8 @@ pub struct Statement {
     pub depends_on_parse_time: bool,
     /// Whether the text may show when its transaction began (`now()`).
     pub depends_on_transaction: bool,
+    /// Whether the effect may depend on whether the time of its transaction is later than one that another statement has stored.
+    pub decides_by_moment: bool,
     /// Whether the meaning of a backslash in a constant depends on settings of the server.
     pub has_escapes: bool,
     /// Whether a parameter is in a place where PostgreSQL requires a constant or gives it a special meaning (`ORDER
@@ -130,6 +133,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         call: call::of_statements(parts),
         depends_on_parse_time: references::depends_on_parse_time(&tree),
         depends_on_transaction: transaction::depends_on_transaction(&tree),
+        decides_by_moment: time_read::decides_by_moment(&tree),
         has_escapes: escapes::has_escapes(sql),
         fields: references::fields(&tree),
         value_fields: references::value_fields(&tree),

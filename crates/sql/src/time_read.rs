@@ -25,20 +25,79 @@ pub(crate) fn reads_moment(tree: &Record) -> bool {
     reads(tree, &MOMENTS, CURRENT_DATE + 1)
 }
 
+/// Whether the effect of a statement may depend on the order of its time and those that others have stored: it reads the time, and not
+/// only to store or to return it, or it does nothing if it meets a value that may be the time (ON CONFLICT without a target).
+pub(crate) fn decides_by_moment(tree: &Record) -> bool {
+    match tree.kind {
+        // A value that depends on no row.
+        "ResTarget" if !tree.contains(&["ColumnRef", "SubLink"]) => false,
+        "OnConflictClause" if tree.record("infer").is_none() => true,
+        _ => {
+            let is_value = |field: &str| field == "values_lists";
+            let mut parts = tree.children().filter(|(field, _)| !is_value(field));
+            is_read(tree, &MOMENTS, CURRENT_DATE + 1)
+                || parts.any(|(_, part)| decides_by_moment(part))
+        }
+    }
+}
+
 fn reads(tree: &Record, functions: &[&str], first_keyword: i64) -> bool {
-    tree.any(&|node| match node.kind {
+    tree.any(&|node| is_read(node, functions, first_keyword))
+}
+
+/// Whether this node itself is one of the functions, or a keyword from `first_keyword` on.
+fn is_read(node: &Record, functions: &[&str], first_keyword: i64) -> bool {
+    match node.kind {
         "SqlValueFunction" => (first_keyword..=LAST_TIME).contains(&node.number("op")),
         "FuncCall" => {
             let name = node.names("funcname").pop();
             name.is_some_and(|name| functions.contains(&name.as_str()))
         }
         _ => false,
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::expr::Expr;
+    use crate::parse;
+
+    #[test]
+    fn statements_that_decide_by_the_time_are_found() {
+        for (sql, decides) in [
+            ("INSERT INTO t VALUES (1, now())", false),
+            ("INSERT INTO t SELECT 1, now() FROM s", false),
+            ("UPDATE t SET a = now(), b = b + 1 WHERE id = 1", false),
+            (
+                "UPDATE t SET a = now() - '1 day'::interval RETURNING now()",
+                false,
+            ),
+            ("DELETE FROM t WHERE day < CURRENT_DATE", false),
+            ("INSERT INTO t VALUES (1) ON CONFLICT (a) DO NOTHING", false),
+            (
+                "INSERT INTO t VALUES (1) ON CONFLICT ON CONSTRAINT a DO NOTHING",
+                false,
+            ),
+            ("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING", true),
+            ("UPDATE t SET a = now() WHERE a < now()", true),
+            ("UPDATE t SET n = CASE WHEN a < now() THEN 1 END", true),
+            (
+                "UPDATE t SET n = (SELECT max(m) FROM s WHERE a < now())",
+                true,
+            ),
+            ("DELETE FROM t WHERE a < CURRENT_TIMESTAMP", true),
+            (
+                "INSERT INTO t VALUES (1, 2) ON CONFLICT (a) DO UPDATE SET b = 1 WHERE t.c < now()",
+                true,
+            ),
+            (
+                "WITH s AS (DELETE FROM t WHERE a < now() RETURNING *) INSERT INTO u SELECT * FROM s",
+                true,
+            ),
+        ] {
+            assert_eq!(parse(sql).unwrap().decides_by_moment, decides, "{sql}");
+        }
+    }
 
     #[test]
     fn the_time_of_the_transaction_is_found() {

@@ -12,6 +12,7 @@ use paceline_sql::{Compared, Effect, Name, Statement};
 use std::sync::Arc;
 
 const NEITHER: &str = "it is neither a write nor a call of functions that may be one";
+const BY_TIME: &str = "its effect may depend on the time, which the members share";
 const UNKNOWN: &str = "what it may change is not known";
 
 /// The facts by which a statement is silent, or why they are unknown. `called` are the declared functions that it calls.
@@ -24,6 +25,9 @@ pub(super) async fn ask_silence(
 ) -> Result<Result<Arc<ChainFacts>, String>, ServerError> {
     if statement.effect == Effect::Read && statement.functions.is_empty() {
         return Ok(Err(NEITHER.to_owned()));
+    }
+    if statement.decides_by_moment {
+        return Ok(Err(BY_TIME.to_owned()));
     }
     let grouped = declared.iter().filter(|one| one.role.groups());
     let declared: Vec<&Name> = grouped.map(|one| &one.function).collect();

@@ -427,3 +427,25 @@ fn nothing_is_chained_but_under_read_committed() {
         );
     }
 }
+
+/// Alone, each has a later time than the one before it.
+#[test]
+fn what_the_time_decides_is_not_chained() {
+    let stage = stage("");
+    let mut direct = stage.direct();
+    direct.ok("CREATE TABLE t (kind int, n int, at timestamptz); INSERT INTO t VALUES (7, 0, '2020-01-01')");
+    let sql = hinted(
+        "UPDATE",
+        "t SET n = n + 1, at = now() WHERE kind = $1::int AND at < now()",
+    );
+    let units = vec![unit(&sql, &[Some("7")]); CLIENTS];
+    teach(&stage, &units[..1]);
+    for reply in together(&stage, &units, "UPDATE t SET n = 0") {
+        assert_eq!(reply.expect_ok(&sql).tag(), "UPDATE 1");
+    }
+    assert_eq!(direct.number("SELECT n FROM t"), CLIENTS as i64);
+    if stage.target() == Target::Paceline {
+        let why = reason(&stage, "COMMIT_ON_SUCCESS");
+        assert!(why.contains("the time"), "{why:?}");
+    }
+}
