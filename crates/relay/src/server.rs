@@ -18,12 +18,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod injected;
+mod own_statement;
 mod prepared;
 mod primary_columns;
 mod reset;
 mod unknown_settings;
 
 pub use injected::Injected;
+pub use own_statement::{for_sharing, own_meaning};
 pub use primary_columns::PrimaryColumns;
 pub use reset::ANALYSIS_SETTINGS;
 

@@ -6,7 +6,7 @@ use bytes::{BufMut, BytesMut};
 use paceline_relay::errors::is_stale_plan;
 use paceline_relay::parsed::ColumnsId;
 use paceline_relay::request::{Request, RequestForm};
-use paceline_relay::server::{Injected, ServerSide};
+use paceline_relay::server::{Injected, ServerSide, own_meaning};
 use paceline_wire::Frame;
 use paceline_wire::backend::{error_field, tag};
 use paceline_wire::frontend::{self, BindNames, Target};
@@ -14,11 +14,12 @@ use paceline_wire::frontend::{self, BindNames, Target};
 /// SQLSTATE `query_canceled`.
 const QUERY_CANCELED: &str = "57014";
 
-/// The properties that make two reads under the same settings identical: statement, form, the columns that their clients know, and all
-/// values.
+/// The properties that make two reads under the same settings identical: statement, the meaning of its constants, form, the columns that
+/// their clients know, and all values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ReadIdentity<'a> {
     template: u64,
+    own_meaning: Option<u64>,
     form: RequestForm,
     columns: Option<ColumnsId>,
     bound: &'a [u8],
@@ -32,6 +33,7 @@ impl<'a> ReadIdentity<'a> {
         let rest = bind.and_then(|bind| Some(BindNames::read(bind.body()).ok()?.rest));
         Self {
             template: request.template.id,
+            own_meaning: own_meaning(request),
             form: request.form,
             columns: request
                 .client_parse

@@ -15,7 +15,7 @@ use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
 use foldhash::{HashMap, HashMapExt};
 use paceline_relay::request::{Request, RequestForm};
-use paceline_relay::server::{Injected, ServerSide};
+use paceline_relay::server::{Injected, ServerSide, for_sharing};
 use paceline_wire::Frame;
 
 #[cfg(test)]
@@ -89,16 +89,17 @@ impl PipelineBatch {
         let mut sent = HashMap::with_capacity(members.len());
         for (member, request) in members.iter().enumerate() {
             let identity = ReadIdentity::of(request);
+            let shared = for_sharing(request);
             // The statement of an earlier member may be older than what this member's client has parsed.
             let place = sent
                 .get(&identity)
-                .filter(|_| !request.is_denied && writer.server.serves(request));
+                .filter(|_| !request.is_denied && writer.server.serves(&shared));
             if let Some(read) = place.and_then(|place: &usize| reads.get_mut(*place)) {
                 read.members.push(member);
                 continue;
             }
             sent.insert(identity, reads.len());
-            write_read(request, &mut writer);
+            write_read(&shared, &mut writer);
             reads.push(SentRead {
                 form: request.form,
                 members: vec![member],

@@ -20,9 +20,10 @@ use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
 use paceline_relay::request::PartialAnswer;
 use paceline_relay::request::{Request, RequestForm};
-use paceline_relay::server::{Injected, ServerSide};
+use paceline_relay::server::{Injected, ServerSide, for_sharing};
 use paceline_wire::backend::tag;
 use paceline_wire::{Frame, Header};
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 #[cfg(test)]
@@ -45,8 +46,8 @@ pub fn group_of(request: &Request) -> Option<GroupId> {
 }
 
 /// The member whose client has parsed the statement last. A statement that the server analyses after that serves all members.
-fn latest(members: &[&PlannedRequest]) -> Option<Request> {
-    let since = |request: &&&PlannedRequest| {
+fn latest(members: &[Cow<'_, Request>]) -> Option<Request> {
+    let since = |request: &&Cow<'_, Request>| {
         let client_parse = request.client_parse.as_ref();
         client_parse.map_or(0, |client_parse| client_parse.answered)
     };
@@ -115,11 +116,13 @@ impl ShareBatch {
         {
             return None;
         }
-        match members.iter().all(|request| writer.server.serves(request)) {
-            true => write_read(first, &mut writer),
-            false => write_read(&latest(members)?, &mut writer),
+        let reads: Vec<_> = members.iter().map(|request| for_sharing(request)).collect();
+        let all_served = |server: &ServerSide| reads.iter().all(|read| server.serves(read));
+        match all_served(writer.server) {
+            true => write_read(reads.first()?, &mut writer),
+            false => write_read(&latest(&reads)?, &mut writer),
         }
-        if !members.iter().all(|request| writer.server.serves(request)) {
+        if !all_served(writer.server) {
             return None;
         }
         Some(Self {

@@ -21,7 +21,7 @@ impl ServerSide {
         now: u64,
         out: &mut BytesMut,
     ) -> Ensured {
-        let own = self.own(statement.id, client_parse);
+        let own = self.use_own(statement.id, client_parse);
         let key = own.unwrap_or(self.key(statement.id));
         if let Some(prepared) = self.prepared.to_back(&key)
             && prepared.serves(client_parse, statement.types)
@@ -48,24 +48,6 @@ impl ServerSide {
         let ensured = self.parse(statement, now, out);
         self.note_prepared(ensured.key);
         ensured
-    }
-
-    /// The client's own statement, if the server has it and parsed it under other settings than those in force. From now
-    /// on no other client uses it: PostgreSQL may analyse it again, under this client's settings.
-    fn own(&mut self, id: u64, client_parse: &ClientParse) -> Option<StatementKey> {
-        let key = StatementKey {
-            id,
-            settings: client_parse.settings,
-        };
-        if client_parse.written == 0 || key == self.key(id) {
-            return None;
-        }
-        let there = self.prepared.get_mut(&key)?;
-        if there.written != client_parse.written {
-            return None;
-        }
-        there.private = true;
-        Some(key)
     }
 
     /// Whether the server has a statement that the client of this `Parse` may execute.
@@ -194,15 +176,18 @@ impl ServerSide {
         Some(key)
     }
 
+    /// The statement that [`ServerSide::ensure_for`] returns without a `Parse`, if the settings are known.
     fn serving(
         &self,
         template: &Template,
         client_parse: Option<&ClientParse>,
     ) -> Option<&ServerParse> {
+        let client_parse = client_parse?;
+        if let Some(own) = self.own(template.statement_id, client_parse) {
+            return self.prepared.get(&own);
+        }
         let there = self.prepared.get(&self.key(template.statement_id))?;
-        there
-            .serves(client_parse?, &template.types)
-            .then_some(there)
+        there.serves(client_parse, &template.types).then_some(there)
     }
 
     /// The server has described the columns of a prepared statement (`None`: the unnamed one).

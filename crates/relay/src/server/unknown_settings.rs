@@ -86,7 +86,7 @@ impl ServerSide {
 
 /// Whether a statement may have another meaning if PostgreSQL analyses it again: settings other than the search path decide how PostgreSQL
 /// reads constants, and `= NULL`. (When the search path has changed, PostgreSQL analyses each statement again.)
-fn may_depend_on_settings(text: &str) -> bool {
+pub(super) fn may_depend_on_settings(text: &str) -> bool {
     let is_constant = |pair: &[u8]| matches!(pair, [b'$', next] if !next.is_ascii_digit());
     let bytes = text.as_bytes();
     bytes.contains(&b'\'')

@@ -5,6 +5,7 @@ use crate::strategy::Prelude;
 use crate::strategy::Strategy;
 use crate::testing::fold_statement::single;
 use crate::testing::group_run::{GroupRun, line};
+use bytes::BytesMut;
 use paceline_relay::parsed::{ClientParse, ColumnsId};
 use paceline_relay::server::ServerSide;
 use paceline_relay::session::ClientSession;
@@ -250,6 +251,45 @@ fn identical_reads_are_sent_once() {
     let results = run.answer([parsed(), short_answer()]);
     assert_eq!(results, ["3: bound, row 2, SELECT 1, ready I"]);
     assert!(run.is_over());
+}
+
+/// One of two clients has prepared the statement under other settings than those in force. PostgreSQL keeps the meaning of its constants.
+#[test]
+fn each_client_gets_the_constants_that_its_own_statement_has() {
+    let mut fixture = PipelineFixture::new();
+    let text = "SELECT b FROM t WHERE at > '2026-01-01'";
+    let template = fixture.templates.prepared(text, &[0, 0]);
+    let book = SettingsInterner::default();
+    let tokyo = paceline_sql::SessionChange::Set {
+        name: "timezone".to_owned(),
+        sql: "SET timezone = 'Asia/Tokyo'".to_owned(),
+    };
+    let tokyo = book.after(&book.none(), &book.none(), &tokyo);
+    let mut prepared = Vec::new();
+    for (now, settings) in [(5, book.none()), (9, tokyo.clone())] {
+        fixture.server.settings = settings;
+        let statement = (&*template).into();
+        let parsed = fixture.server.parse(statement, now, &mut BytesMut::new());
+        prepared.push((parsed.key, ClientParse::begun(now, parsed.key.settings())));
+    }
+    fixture.session.settings = tokyo;
+    let ask = |fixture: &mut PipelineFixture, client_parse: &ClientParse| {
+        let statements = &mut fixture.session.statements;
+        statements.parse(b"p", template.clone(), client_parse.clone());
+        let messages = [bind("p"), execute(), sync()].concat();
+        single(&mut fixture.session, &fixture.templates, messages)
+    };
+    for places in [[0, 1, 1], [1, 0, 1]] {
+        let members = places.map(|place| ask(&mut fixture, &prepared[place].1));
+        let sent = fixture.leave(&members).sent();
+        let binds = sent.iter().filter(|line| line.starts_with("Bind"));
+        let mut first = places.to_vec();
+        first.pop();
+        for (line, place) in binds.clone().zip(&first) {
+            assert!(line.contains(&prepared[*place].0.name()), "{sent:?}");
+        }
+        assert_eq!(binds.count(), first.len(), "{sent:?}");
+    }
 }
 
 #[test]

@@ -269,6 +269,54 @@ fn a_prepared_statement_is_analyzed_late_enough_for_all_members() {
     }
 }
 
+/// A client has prepared the statement under other settings than those in force, another one under these. PostgreSQL keeps the meaning of
+/// constants.
+#[test]
+fn a_statement_with_constants_that_was_parsed_under_other_settings_is_not_shared() {
+    for (text, shares) in [
+        ("SELECT b FROM t WHERE id > $1", true),
+        ("SELECT b FROM t WHERE id > $1 AND at > '2026-01-01'", false),
+    ] {
+        let mut fixture = ShareFixture::new();
+        let template = fixture.templates.prepared(text, &[0, 0]);
+        let parse = |server: &mut ServerSide, now| {
+            let parsed = server.parse((&*template).into(), now, &mut BytesMut::new());
+            (parsed.key, ClientParse::begun(now, parsed.key.settings()))
+        };
+        let (own, before) = parse(&mut fixture.server, 5);
+        let book = SettingsInterner::default();
+        let tokyo = paceline_sql::SessionChange::Set {
+            name: "timezone".to_owned(),
+            sql: "SET timezone = 'Asia/Tokyo'".to_owned(),
+        };
+        let tokyo = book.after(&book.none(), &book.none(), &tokyo);
+        fixture.session.settings = tokyo.clone();
+        fixture.server.settings = tokyo;
+        let ask = |fixture: &mut ShareFixture, client_parse| {
+            let statements = &mut fixture.session.statements;
+            statements.parse(b"p", template.clone(), client_parse);
+            let bind = bind_values("p", &[(false, Some(b"1"))], &[]);
+            let messages = [bind, execute(), sync()].concat();
+            single(&mut fixture.session, &fixture.templates, messages)
+        };
+        let earlier = ask(&mut fixture, before);
+        if !shares {
+            let alone = fixture.leave(std::slice::from_ref(&earlier));
+            let sent = alone.expect("its own statement").sent();
+            assert!(sent[0].contains(&own.name()), "{text}: {sent:?}");
+        }
+        let (current, after) = parse(&mut fixture.server, 9);
+        let later = ask(&mut fixture, after);
+        assert_eq!(group(&earlier) == group(&later), shares, "{text}");
+        for members in [[&earlier, &later], [&later, &earlier]] {
+            let run = fixture.leave(&members.map(Clone::clone));
+            let sent = run.map(|run| run.sent());
+            let current = |sent: &Vec<String>| sent[0].contains(&current.name());
+            assert_eq!(sent.as_ref().map(current), shares.then_some(true), "{text}");
+        }
+    }
+}
+
 #[test]
 fn an_answer_can_be_handed_over_while_the_server_sends_rows() {
     let mut fixture = ShareFixture::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::Together;
 use crate::harness::cluster::Cluster;
-use crate::harness::message::{bind_formats, execute, parse, query, sync};
+use crate::harness::message::{bind, bind_formats, execute, parse, query, sync};
 use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
 use crate::harness::together::Tables;
@@ -309,6 +309,41 @@ fn a_reload_reaches_what_was_prepared() {
         });
         together.compare(sql, false);
         assert!(together.compare(sql, false), "{setting} has been analyzed");
+    }
+}
+
+/// The answers to the text for two clients in one zone: one has prepared it in an earlier zone, the other one in this zone. `first` is the
+/// place of the client that sends first.
+fn of_two_zones(stage: &Stage, sql: &str, first: usize) -> [Reply; 2] {
+    let prepare = [parse("p", sql, &[]), sync()].concat();
+    let run = [bind("", "p", &[]), execute("", 0), sync()].concat();
+    let mut clients = [stage.client(), stage.client()];
+    clients[0].ok("SET TimeZone = 'UTC'");
+    clients[0].ask(&prepare).expect_ok(sql);
+    for client in &mut clients {
+        client.ok("SET TimeZone = 'America/New_York'");
+    }
+    clients[1].ask(&prepare).expect_ok(sql);
+    clients[1].ask(&run).expect_ok(sql);
+    stage.await_analysis();
+    let mut gate = Gate::close(stage);
+    for place in [first, 1 - first] {
+        gate.submit(&mut clients[place], &run);
+    }
+    gate.open();
+    clients.map(|mut client| client.reply().expect_ok(sql))
+}
+
+const TWO_ZONES: &str = "CREATE TABLE t (id int PRIMARY KEY, n int DEFAULT 0, at timestamptz); INSERT INTO t VALUES (1, 0, '2026-01-01 02:00+00')";
+
+#[test]
+fn a_read_has_the_constants_of_its_own_client() {
+    let stage = Stage::on_shared().set("default_pool_size=1").open();
+    stage.direct().ok(TWO_ZONES);
+    let sql = "SELECT count(*) FROM t WHERE at >= '2026-01-01 00:00'::timestamptz";
+    for first in [0, 1] {
+        let counts = of_two_zones(&stage, sql, first).map(|reply| reply.value());
+        assert_eq!(counts, ["1", "0"], "client {first} first");
     }
 }
 
