@@ -6,6 +6,7 @@ use crate::strategy::{
     ChainFacts, GroupPlan, PlannedRequest, STATEMENT_MAX, chain, pipeline, share,
 };
 use paceline_relay::request::Request;
+use paceline_relay::server::own_meaning;
 use paceline_relay::template::Template;
 use paceline_sql::{Effect, Name, SequenceUse};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -216,6 +217,8 @@ impl TemplateAnalysis {
         // rows; PostgreSQL orders the others.
         let plan = self.plan.as_ref().ok();
         let plan = plan.filter(|plan| policy.lock_type || plan.orders_requests_outside_groups());
+        // A statement for a whole group would read the constants under the present settings.
+        let plan = plan.filter(|_| own_meaning(request).is_none());
         let together = plan.and_then(|plan| Some((plan, plan.group_and_keys(request)?)));
         let Some((plan, (plan_group, keys))) = together else {
             return alone_or(chain).with_barrier(request);

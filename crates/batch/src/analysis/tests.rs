@@ -3,8 +3,9 @@
 use super::{GroupingDecision, Permission, Policy, TemplateAnalysis, changes_session};
 use crate::line::{ClientTimeouts, LineKeys};
 use crate::strategy::Strategy;
-use crate::testing::fold_statement::{INT4, INT8, chain_facts, single, table};
+use crate::testing::fold_statement::{FoldStatement, INT4, INT8, TEXT, chain_facts, single, table};
 use crate::testing::planned_statement::PlannedStatement;
+use paceline_relay::parsed::ClientParse;
 use paceline_relay::session::ClientSession;
 use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::Templates;
@@ -198,6 +199,40 @@ fn takes_without_a_common_statement_wait_for_no_queue() {
             (chain, &LineKeys::Unknown)
         );
         assert!(chained.spec.barrier && request.plan.is_none());
+    }
+}
+
+/// A group's statement would read the constants under the settings of the request.
+#[test]
+fn a_write_with_constants_that_was_parsed_under_other_settings_joins_no_fold() {
+    let accounts = table(&[("id", INT4), ("note", TEXT)], &["id"]);
+    for (text, written, group) in [
+        ("UPDATE t SET note = 'x' WHERE id = $1", 5, None),
+        (
+            "UPDATE t SET note = 'x' WHERE id = $1",
+            0,
+            Some(Strategy::Fold),
+        ),
+        (
+            "UPDATE t SET note = note WHERE id = $1",
+            5,
+            Some(Strategy::Fold),
+        ),
+    ] {
+        let mut updates = FoldStatement::prepared(text, &accounts, &[INT4], Vec::new());
+        let mut request = updates.texts(&["7"]);
+        request.client_parse = Some(ClientParse::begun(written, 1));
+        let known = TemplateAnalysis {
+            plan: Ok(updates.plan.clone()),
+            ..analysis()
+        };
+        let policy = Policy {
+            for_autocommit: true,
+            ..ALLOWED
+        };
+        let decision = known.decide(&mut request, policy);
+        assert_eq!(strategy(&decision), group, "{text}");
+        assert_eq!(decision.spec.barrier, group.is_none(), "{text}");
     }
 }
 

@@ -347,6 +347,16 @@ fn a_read_has_the_constants_of_its_own_client() {
     }
 }
 
+#[test]
+fn a_write_has_the_constants_of_its_own_client() {
+    let stage = Stage::for_groups();
+    stage.direct().ok(TWO_ZONES);
+    let sql = "UPDATE t SET n = n + 1 WHERE id = 1 AND at >= '2026-01-01 00:00'::timestamptz";
+    for first in [0, 1] {
+        let tags = of_two_zones(&stage, sql, first).map(|reply| reply.tag());
+        assert_eq!(tags, ["UPDATE 1", "UPDATE 0"], "client {first} first");
+    }
+}
 /// A letter of SJIS whose second byte is that of a backslash.
 #[test]
 fn letters_in_an_encoding_of_clients() {
