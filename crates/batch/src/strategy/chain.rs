@@ -10,7 +10,7 @@
 
 use super::batch::{Batch, BatchProgress};
 use super::commit_notices::CommitNotices;
-use super::messages::{BatchWriter, message, sqlstate, write_head, write_member, write_tail};
+use super::messages::{BatchWriter, message, sqlstate, write_member, write_tail};
 use super::outcome::Invalidation;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry, retry_halves};
 use super::plan::PlannedRequest;
@@ -23,8 +23,8 @@ use paceline_relay::errors::is_stale_plan;
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::server::{Injected, ServerSide};
 use paceline_sql::chain::is_moved;
-use paceline_wire::Frame;
 use paceline_wire::backend::tag;
+use paceline_wire::{Frame, frame};
 
 #[cfg(test)]
 mod tests;
@@ -48,17 +48,25 @@ pub fn group_of(request: &Request) -> Option<GroupId> {
 /// A chain in flight.
 #[derive(Debug)]
 pub struct ChainBatch {
-    forms: Vec<RequestForm>,
+    members: Vec<ChainMember>,
     injected: Injected,
     stage: ChainStage,
     answers: Vec<BytesMut>,
-    /// Notices between two members: they belong to the next one.
-    notices: BytesMut,
+    /// The beginning of the next member's answer: its `ParseComplete`, and the notices since the last member.
+    head: BytesMut,
     commit_notices: CommitNotices,
     /// SQLSTATE of the error that has undone the chain.
     error: Option<String>,
     /// Whether the comparisons at the end have raised that error.
     catalog_changed: bool,
+}
+
+/// A member of a chain in flight.
+#[derive(Debug, Clone, Copy)]
+struct ChainMember {
+    form: RequestForm,
+    /// Whether the chain parses the statement although the client has prepared it earlier.
+    is_prepared_here: bool,
 }
 
 /// The part of the chain to which the next message belongs.
@@ -68,6 +76,8 @@ enum ChainStage {
     Prelude(usize),
     /// The answer of a member is complete, that of the next one has not begun.
     BetweenMembers,
+    /// The statement of the next member is parsed in the chain, and now bound.
+    BindsMember,
     /// The answer of the last member in `answers`.
     InMember,
     /// The comparisons after the members.
@@ -89,7 +99,15 @@ impl Batch for ChainBatch {
                 return BatchProgress::Complete;
             }
             tag::ERROR_RESPONSE => self.receive_error(frame, server),
-            tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => self.injected.complete(),
+            tag::PARSE_COMPLETE | tag::CLOSE_COMPLETE => {
+                self.injected.complete();
+                if (self.stage, frame.tag) == (ChainStage::BetweenMembers, tag::PARSE_COMPLETE) {
+                    self.stage = ChainStage::BindsMember;
+                    if let Some(next) = self.members.get(self.answers.len()) {
+                        next.form.write_parsed(&mut self.head);
+                    }
+                }
+            }
             tag::PARAMETER_STATUS => {}
             _ => self.receive_in_stage(frame),
         }
@@ -107,10 +125,16 @@ impl Batch for ChainBatch {
 
 /// Writes the members. If one may change settings unseen, the server is reset, and no other client uses the statements that the server
 /// parses after it.
-fn write_members(members: &[&PlannedRequest], writer: &mut BatchWriter<'_>) {
+fn write_members(members: &[&PlannedRequest], writer: &mut BatchWriter<'_>) -> Vec<ChainMember> {
     let (mut known, mut executed) = (None, Vec::new());
+    let mut written = Vec::with_capacity(members.len());
     for request in members {
+        let before = writer.injected.len();
         let statement = write_member(request, writer);
+        written.push(ChainMember {
+            form: request.form,
+            is_prepared_here: statement.is_some() && writer.injected.len() > before,
+        });
         if known.is_some() {
             executed.extend(statement.map(|key| (key, &request.template.text)));
         }
@@ -126,6 +150,7 @@ fn write_members(members: &[&PlannedRequest], writer: &mut BatchWriter<'_>) {
             writer.server.executed_after_functions(key, text);
         }
     }
+    written
 }
 
 impl ChainBatch {
@@ -142,17 +167,17 @@ impl ChainBatch {
             }
         }
         prelude.write(&mut writer);
-        write_members(members, &mut writer);
+        let written = write_members(members, &mut writer);
         for check in checks {
             check.write(&mut writer);
         }
         writer.sync();
         Some(Self {
-            forms: members.iter().map(|request| request.form).collect(),
+            members: written,
             injected: writer.injected,
             stage: ChainStage::Prelude(PRELUDE_STATEMENTS),
             answers: Vec::with_capacity(members.len()),
-            notices: BytesMut::new(),
+            head: BytesMut::new(),
             commit_notices: CommitNotices::default(),
             error: None,
             catalog_changed: false,
@@ -179,8 +204,10 @@ impl ChainBatch {
             }
             (ChainStage::Prelude(_) | ChainStage::Checks, _) => {}
             (_, tag::BIND_COMPLETE) => self.begin_member(),
-            (ChainStage::BetweenMembers, tag::NOTICE_RESPONSE) => {
-                self.notices.put_slice(frame.bytes)
+            // The client got the notices of its own `Parse`.
+            (ChainStage::BetweenMembers, tag::NOTICE_RESPONSE) if self.prepares_next() => {}
+            (ChainStage::BetweenMembers | ChainStage::BindsMember, tag::NOTICE_RESPONSE) => {
+                self.head.put_slice(frame.bytes)
             }
             // A simple query has no `Describe` that this would answer.
             (_, tag::NO_DATA) if self.current_form() == Some(RequestForm::Simple) => {}
@@ -197,22 +224,31 @@ impl ChainBatch {
     }
 
     fn begin_member(&mut self) {
-        let Some(form) = self.forms.get(self.answers.len()).copied() else {
+        let Some(member) = self.members.get(self.answers.len()) else {
             self.stage = ChainStage::Checks;
             return;
         };
-        let mut answer = std::mem::take(&mut self.notices);
-        write_head(form, &mut answer);
+        let mut answer = std::mem::take(&mut self.head);
+        if let RequestForm::Extended { .. } = member.form {
+            frame::write_empty(&mut answer, tag::BIND_COMPLETE);
+        }
         self.answers.push(answer);
         self.stage = ChainStage::InMember;
     }
 
+    /// Whether the chain parses the statement of the next member although its client has prepared it.
+    fn prepares_next(&self) -> bool {
+        let next = self.members.get(self.answers.len());
+        next.is_some_and(|next| next.is_prepared_here)
+    }
+
     fn current_form(&self) -> Option<RequestForm> {
-        self.forms.get(self.answers.len().checked_sub(1)?).copied()
+        let current = self.answers.len().checked_sub(1)?;
+        self.members.get(current).map(|member| member.form)
     }
 
     fn finish(&mut self, results: &mut Vec<MemberResult>) {
-        let members = self.forms.len();
+        let members = self.members.len();
         let Some(sqlstate) = &self.error else {
             let answers = self.answers.drain(..).enumerate();
             let before = results.len();

@@ -136,6 +136,7 @@ impl ReadAnswer {
                 injected.complete();
                 return false;
             }
+            tag::NOTICE_RESPONSE if injected.is_answered() => return false,
             tag::DATA_ROW => self.has_rows = true,
             tag::ROW_DESCRIPTION => {
                 if let Some(columns) = &server.primary_columns {

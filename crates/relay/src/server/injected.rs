@@ -76,6 +76,13 @@ impl Injected {
         }
     }
 
+    /// Whether the server answers such a message, and not one of a client, if a `Sync` follows each statement that is executed. The client
+    /// gets no notice of that message: it got those of its own `Parse`.
+    pub fn is_answered(&self) -> bool {
+        let front = self.0.front();
+        front.is_some_and(|front| !matches!(front, Injection::Unnamed | Injection::Sync))
+    }
+
     /// A `Sync` was written.
     pub fn push_sync(&mut self) {
         self.0.push_back(Injection::Sync);

@@ -226,6 +226,7 @@ fn each_member_gets_its_own_answer_after_the_commit() {
         insert("1"),
         parsed(),
         [bound(), no_data(), complete("DELETE 1")].concat(),
+        parsed(),
         insert("2"),
     ];
     assert!(
@@ -396,4 +397,53 @@ fn a_notice_between_two_answers_belongs_to_the_second() {
             "1: notice of the second, DELETE 2, ready I"
         ]
     );
+}
+
+/// Paceline parses the statements of two members again; these clients got the notices of their own `Parse`.
+#[test]
+fn a_notice_of_a_statement_that_is_prepared_again_is_dropped() {
+    let mut fixture = ChainFixture::new();
+    let delete = "DELETE /*+ COMMIT_ON_SUCCESS */ FROM t WHERE id = 7";
+    for (name, text) in [("p", INSERT), ("q", delete)] {
+        let template = fixture.templates.prepared(text, &[0, 0]);
+        let mine = ClientParse::begun(5, 0);
+        let statements = &mut fixture.session.statements;
+        statements.parse(name.as_bytes(), template, mine);
+    }
+    let mut named = |name| fixture.request([bind(name), execute(), sync()].concat());
+    let (insert, delete) = (named("p"), named("q"));
+    let unnamed = fixture.request([parse("", INSERT), bind(""), execute(), sync()].concat());
+    let executed = |command| {
+        let notices = [notice("bind"), bound(), notice("execute")];
+        [notices.concat(), complete(command)].concat()
+    };
+    let mut run = fixture.leave(&[insert.clone(), unnamed]);
+    let results = run.answer([
+        prelude(),
+        [notice("again"), parsed(), executed("INSERT 0 1")].concat(),
+        [notice("own"), parsed(), executed("INSERT 0 1")].concat(),
+        end(),
+    ]);
+    let answer = "notice bind, bound, notice execute, INSERT 0 1, ready I";
+    let own = "notice own, parsed, notice bind, bound, notice execute, INSERT 0 1, ready I";
+    assert_eq!(results, [format!("0: {answer}"), format!("1: {own}")]);
+
+    // The server has the first statement, and the chain parses the second one.
+    let mut run = fixture.leave(&[insert, delete]);
+    let known = |messages: Wire| messages[parsed().len()..].to_vec();
+    let prelude = [
+        bound(),
+        complete("SET CONSTRAINTS"),
+        bound(),
+        row(&["20ms", "200ms"]),
+        complete("SELECT 1"),
+    ];
+    let results = run.answer([
+        prelude.concat(),
+        executed("INSERT 0 1"),
+        [notice("again"), parsed(), executed("DELETE 1")].concat(),
+        known(end()),
+    ]);
+    let deleted = answer.replace("INSERT 0 1", "DELETE 1");
+    assert_eq!(results, [format!("0: {answer}"), format!("1: {deleted}")]);
 }

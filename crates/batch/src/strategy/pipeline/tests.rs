@@ -292,6 +292,28 @@ fn each_client_gets_the_constants_that_its_own_statement_has() {
     }
 }
 
+/// Paceline parses the statement again; the client got the notices of its own `Parse`.
+#[test]
+fn a_notice_of_a_statement_that_is_prepared_again_is_dropped() {
+    let mut fixture = PipelineFixture::new();
+    let [_, full, short] = fixture.three();
+    let mut run = fixture.leave(&[short.clone(), full.clone()]);
+    let ended = || [row(&["2"]), complete("SELECT 1"), ready('I')].concat();
+    let results = run.answer([
+        [notice("again"), parsed()].concat(),
+        [notice("bind"), bound(), notice("execute"), ended()].concat(),
+        [notice("own"), parsed(), notice("bind"), bound(), ended()].concat(),
+    ]);
+    let expected = [
+        "0: notice bind, bound, notice execute, row 2, SELECT 1, ready I",
+        "1: notice own, parsed, notice bind, bound, row 2, SELECT 1, ready I",
+    ];
+    assert_eq!(results, expected);
+    let mut run = fixture.leave(&[short, full]);
+    let results = run.answer([[notice("bind"), bound(), ended()].concat()]);
+    assert_eq!(results, ["0: notice bind, bound, row 2, SELECT 1, ready I"]);
+}
+
 #[test]
 fn identical_reads_are_sent_each_if_grouping_is_denied() {
     let mut fixture = PipelineFixture::new();

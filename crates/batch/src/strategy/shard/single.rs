@@ -55,6 +55,7 @@ impl Batch for SingleBatch {
                 self.form.write_parsed(&mut self.answer);
             }
             tag::CLOSE_COMPLETE => self.injected.complete(),
+            tag::NOTICE_RESPONSE if self.injected.is_answered() => {}
             // The messages of the extended protocol that a simple query does not have.
             tag::BIND_COMPLETE | tag::NO_DATA if self.form == RequestForm::Simple => {}
             tag::ROW_DESCRIPTION if self.form == RequestForm::Simple && self.writes => {
@@ -130,5 +131,65 @@ impl SingleBatch {
             member: 0,
             outcome: MemberOutcome::Answer(self.answer.split().freeze()),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Permission;
+    use crate::strategy::shard::{ShardTable, TableNames};
+    use crate::testing::fold_statement::single;
+    use bytes::Bytes;
+    use paceline_relay::parsed::ClientParse;
+    use paceline_relay::session::ClientSession;
+    use paceline_relay::settings::SettingsInterner;
+    use paceline_relay::template::Templates;
+    use paceline_sql::Compared;
+    use paceline_sql::keyed::KeyedStatement;
+    use paceline_testing::messages::client::{bind, execute, sync};
+    use paceline_testing::messages::server::{bound, complete, notice, parsed, ready};
+    use paceline_wire::Frames;
+    use std::sync::Arc;
+
+    /// The shard parses the statement again; the client got the notices of its own `Parse`.
+    #[test]
+    fn a_notice_of_a_statement_that_is_prepared_again_is_dropped() {
+        let sql = "DELETE FROM accounts WHERE id = 7";
+        let names = |table: &str| TableNames {
+            schema: "public".to_owned(),
+            table: table.to_owned(),
+        };
+        let (templates, none) = (Templates::default(), SettingsInterner::default().none());
+        let (own, partition) = (names("a1"), names("accounts_1"));
+        let facts = Compared::default();
+        let table = ShardTable::new(own, partition, Arc::default(), &facts, &templates);
+        let moved = KeyedStatement::read(sql)
+            .unwrap()
+            .on(sql, 0, "public", "a1");
+        let mut session = ClientSession::new(none.clone());
+        let template = templates.prepared(sql, &[0, 0]);
+        let mine = ClientParse::begun(5, 0);
+        session.statements.parse(b"p", template, mine);
+        let messages = [bind("p"), execute(), sync()].concat();
+        let mut member = single(&mut session, &templates, messages);
+        member.shard = Some(Box::new(ShardPart {
+            table: Arc::new(table),
+            replaced: moved.unwrap().replaced,
+            permission: Permission::Default,
+        }));
+        let mut server = ServerSide::new(none, 100);
+        let mut out = BytesMut::new();
+        let writer = BatchWriter::new(&mut server, &mut out);
+        let mut batch = SingleBatch::build(&member, writer).unwrap();
+        let rest = [bound(), notice("execute"), complete("DELETE 1"), ready('I')].concat();
+        let sent = [notice("again"), parsed(), notice("bind"), rest.clone()].concat();
+        let mut results = Vec::new();
+        for frame in Frames::new(&sent) {
+            batch.receive(frame, &mut server, &mut results);
+        }
+        let expected = Bytes::from([notice("bind"), rest].concat());
+        let outcome = results.pop().map(|result| result.outcome);
+        assert!(matches!(outcome, Some(MemberOutcome::Answer(answer)) if answer == expected));
     }
 }
