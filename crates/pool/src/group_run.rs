@@ -10,6 +10,7 @@ mod run;
 mod shard;
 mod share;
 mod stats;
+mod statuses;
 mod trace;
 
 use crate::pool::{Pool, ServerWork, Waiter};

@@ -352,7 +352,12 @@ impl ServerSide {
     pub fn note_reported(&mut self, body: &[u8]) {
         if let Ok((name, value)) = backend::read_parameter_status(body) {
             self.reported.insert(name.to_owned(), value.to_owned());
+            return;
         }
+        // The value is not UTF-8, so it is unknown.
+        let name = body.split(|byte| *byte == 0).next();
+        let name = name.and_then(|name| std::str::from_utf8(name).ok());
+        self.reported.remove(name.unwrap_or_default());
     }
 
     /// Whether the server splits this text into the same tokens as Paceline's parser. The settings that the server has

@@ -31,7 +31,7 @@ impl BatchProgress {
 
 /// A group whose messages are written, until its answer is complete.
 pub trait Batch: Debug + Send + Sync {
-    /// Reads a message from the server and appends the results that are known because of it.
+    /// Reads a message from the server, other than `ParameterStatus`, and appends the results that are known because of it.
     fn receive(
         &mut self,
         frame: Frame<'_>,

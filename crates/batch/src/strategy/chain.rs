@@ -108,7 +108,6 @@ impl Batch for ChainBatch {
                     }
                 }
             }
-            tag::PARAMETER_STATUS => {}
             _ => self.receive_in_stage(frame),
         }
         BatchProgress::InFlight

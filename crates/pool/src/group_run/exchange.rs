@@ -7,6 +7,7 @@ use bytes::{Buf, BytesMut};
 use paceline_net::{READ_BYTES, optional_timeout};
 use paceline_relay::request::Request;
 use paceline_relay::server::ServerSide;
+use paceline_wire::backend::tag;
 use paceline_wire::{Frame, Frames};
 use tokio::io::Interest;
 
@@ -36,7 +37,8 @@ pub(super) async fn adopt(
     }
 }
 
-/// Passes whole messages to `receive` until it returns true. Returns whether it did.
+/// Passes whole messages to `receive` until it returns true. Returns whether it did. Notes the settings that the server reports: it reports
+/// each value once, in any answer.
 pub(super) fn feed(
     conn: &mut ServerConn,
     mut receive: impl FnMut(Frame<'_>, &mut ServerSide) -> bool,
@@ -44,6 +46,9 @@ pub(super) fn feed(
     let mut frames = Frames::new(&conn.input);
     let mut done = false;
     while !done && let Some(frame) = frames.next_frame()? {
+        if frame.tag == tag::PARAMETER_STATUS {
+            conn.side.note_reported(frame.body());
+        }
         done = receive(frame, &mut conn.side);
     }
     let taken = conn.input.len() - frames.rest().len();

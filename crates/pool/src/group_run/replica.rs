@@ -33,11 +33,9 @@ fn ask(conn: &mut ServerConn, out: &mut BytesMut, question: &str) {
 /// Reads the answer. `None`: NULL, or the server rejects the question.
 async fn answer(conn: &mut ServerConn, out: &mut BytesMut) -> Result<Option<String>, ServerError> {
     let mut value = None;
-    while !feed(conn, |frame, side| {
-        match frame.tag {
-            tag::DATA_ROW => value = read(frame.body()),
-            tag::PARAMETER_STATUS => side.note_reported(frame.body()),
-            _ => {}
+    while !feed(conn, |frame, _| {
+        if frame.tag == tag::DATA_ROW {
+            value = read(frame.body());
         }
         frame.tag == tag::READY_FOR_QUERY
     })? {

@@ -1,6 +1,6 @@
 //! One group on a server connection: builds and sends its batch, and gives the answers to its members.
 
-use super::exchange::{adopt, cancel, exchange, feed};
+use super::exchange::{adopt, cancel, exchange};
 use super::guard::RunGuard;
 use super::stats::{RunStats, commits};
 use super::trace::RunTrace;
@@ -56,6 +56,8 @@ pub(super) struct GroupRun {
     pub(super) sent_at: SentAt,
     /// The end of the flight of the rows.
     pub(super) outcome: LockOutcome,
+    /// Settings that the server has reported, for the members.
+    pub(super) statuses: BytesMut,
 }
 
 /// The requirements of a group on a replica, and its findings there.
@@ -95,6 +97,7 @@ impl GroupRun {
             since: clock::now(),
             sent_at: SentAt::default(),
             outcome: LockOutcome::Free,
+            statuses: BytesMut::new(),
         }
     }
 
@@ -221,9 +224,7 @@ impl GroupRun {
             false => CANCEL_AFTER,
         };
         let mut cancelled = false;
-        while !feed(conn, |frame, side| {
-            batch.receive(frame, side, &mut results).is_complete()
-        })? {
+        while !self.feed_batch(pool, conn, &mut *batch, &mut results)? {
             if pipeline && !pool.is_beside() {
                 // Members that must be tried again wait for the end.
                 let answered =

@@ -189,14 +189,10 @@ pub(super) async fn is_same(
     conn.side.unnamed = None;
     frontend::write_query(out, &table.question);
     let mut same = false;
-    while !feed(conn, |frame, side| {
-        match frame.tag {
-            tag::DATA_ROW => {
-                let values = row_values(frame.body()).unwrap_or_default();
-                same = values.first() == Some(&Some(b"t"));
-            }
-            tag::PARAMETER_STATUS => side.note_reported(frame.body()),
-            _ => {}
+    while !feed(conn, |frame, _| {
+        if frame.tag == tag::DATA_ROW {
+            let values = row_values(frame.body()).unwrap_or_default();
+            same = values.first() == Some(&Some(b"t"));
         }
         frame.tag == tag::READY_FOR_QUERY
     })? {

@@ -1,12 +1,12 @@
 //! Runs of identical reads: the answer is kept for all members, or handed over to one of them when it becomes too long.
 
-use super::exchange::{cancel, exchange, feed};
+use super::exchange::{cancel, exchange};
 use super::guard::RunGuard;
 use super::run::{GroupRun, RunEnd};
 use crate::pool::{Pool, PooledServer, WaitResult, Waiter};
 use crate::result_memory::ResultReservation;
 use crate::server::{ServerConn, ServerError};
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 use paceline_batch::line::WaitEntry;
 use paceline_batch::strategy::Strategy;
 use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
@@ -29,9 +29,7 @@ impl GroupRun {
         let mut memory = ResultReservation::new(&pool.shared.result_memory);
         let mut results = Vec::new();
         let mut given_up = false;
-        while !feed(conn, |frame, side| {
-            batch.receive(frame, side, &mut results).is_complete()
-        })? {
+        while !self.feed_batch(pool, conn, &mut *batch, &mut results)? {
             let kept = batch.buffered_len() + conn.input.len();
             let fits = kept <= ANSWER_BYTES_MAX;
             if !(fits && memory.grow_to(kept)) {
@@ -39,7 +37,10 @@ impl GroupRun {
                     _ if pool.is_beside() => {
                         return Err(io::Error::other("an answer is too long to be kept").into());
                     }
-                    Some(underway) => return Ok(RunEnd::HandedOver(underway, memory)),
+                    Some(mut underway) => {
+                        underway.answer.put_slice(&self.statuses);
+                        return Ok(RunEnd::HandedOver(underway, memory));
+                    }
                     None if fits => {}
                     None => return Err(io::Error::other("too much in front of the rows").into()),
                 }

@@ -16,10 +16,7 @@ impl RelayState {
         context: &mut RelayContext<'_>,
     ) -> Disposition {
         let Ok((name, value)) = backend::read_parameter_status(frame.body()) else {
-            // The value is not UTF-8, so it is unknown.
-            let name = frame.body().split(|byte| *byte == 0).next();
-            let name = name.and_then(|name| std::str::from_utf8(name).ok());
-            context.server.reported.remove(name.unwrap_or_default());
+            context.server.note_reported(frame.body());
             return Disposition::Forward;
         };
         let before = context

@@ -70,7 +70,6 @@ impl Batch for SingleBatch {
                 self.answer.unsplit(self.held.split());
                 self.answer.put_slice(frame.bytes);
             }
-            tag::PARAMETER_STATUS => server.note_reported(frame.body()),
             tag::ERROR_RESPONSE => self.receive_error(frame, server),
             tag::READY_FOR_QUERY => {
                 self.injected.synced(server);

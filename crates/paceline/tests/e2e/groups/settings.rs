@@ -312,6 +312,54 @@ fn a_reload_reaches_what_was_prepared() {
     }
 }
 
+/// PostgreSQL reports a new value once, with the end of whatever the connection executes next.
+#[test]
+fn a_reload_is_reported_to_the_members_of_a_group() {
+    let stage = Stage::for_groups_on(Cluster::private());
+    if stage.target() == Target::Bare {
+        return;
+    }
+    let mut direct = stage.direct();
+    direct.ok("CREATE TABLE t (id int PRIMARY KEY, n int DEFAULT 0); INSERT INTO t VALUES (1)");
+    // Paceline analyzes the statement of the gate.
+    Gate::close(&stage).open();
+    let update = "UPDATE t SET n = n + 1 WHERE id = 1";
+    for (setting, value, sql, reports) in [
+        // The group compares this one, so each member runs again alone, after the report.
+        ("TimeZone", "Europe/Paris", update, false),
+        ("application_name", "reloaded", update, true),
+        ("TimeZone", "Asia/Tokyo", "SELECT id FROM t", true),
+    ] {
+        let ask = query(sql);
+        stage.client().ask(&ask).expect_ok(sql);
+        stage.await_analysis();
+        let (mut follower, mut bare) = (stage.client(), stage.direct());
+        let mut clients = stage.clients(3);
+        let mut gate = Gate::close(&stage);
+        for client in &mut clients {
+            gate.submit(client, &ask);
+        }
+        direct.ok(&format!("ALTER SYSTEM SET {setting} = '{value}'"));
+        direct.ok("SELECT pg_reload_conf()");
+        let show = format!("SHOW {setting}");
+        until("the reload has come", || direct.value(&show) == value);
+        gate.open();
+        let alone = bare.ask(&ask);
+        assert_eq!(bare.parameters[setting], value);
+        for client in &mut clients {
+            let reply = client.reply().expect_ok(sql);
+            if reports {
+                assert_same(sql, &alone.0, &reply.0);
+            }
+        }
+        // PostgreSQL does not report the value again.
+        follower.ok(&format!("SET {setting} = '{value}'"));
+        assert_eq!(stage.client().value("SELECT 7"), "7");
+        assert_eq!(follower.value(&show), value, "{setting}: {sql}");
+    }
+    stage.assert_grouped(6, 3);
+}
+
 /// The answers to the text for two clients in one zone: one has prepared it in an earlier zone, the other one in this zone. `first` is the
 /// place of the client that sends first.
 fn of_two_zones(stage: &Stage, sql: &str, first: usize) -> [Reply; 2] {
