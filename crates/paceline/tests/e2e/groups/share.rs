@@ -276,6 +276,34 @@ fn an_answer_that_is_too_long_is_everybodys_own() {
     }
 }
 
+/// The client that takes a read over has its unnamed statement afterwards; a query has dropped the one of before.
+#[test]
+fn a_read_that_is_handed_over_leaves_its_unnamed_statement() {
+    let stage = stage();
+    let wide = |rows: usize| query(&WIDE.replace("$1", &rows.to_string()));
+    analyze(&stage, &unit(WIDE, &[Some("1")]));
+    analyze(&stage, &wide(1));
+    let again = [bind("", "", &[Some("2")]), execute("", 0), sync()].concat();
+    for ask in [unit(WIDE, &[Some(&TOO_MANY.to_string())]), wide(TOO_MANY)] {
+        for before in [None, Some(unit("SELECT 1 + $1::int", &[Some("2")]))] {
+            let (mut clients, mut bare) = (stage.clients(2), stage.direct());
+            if let Some(before) = &before {
+                for client in [&mut clients[0], &mut bare] {
+                    client.ask(before).expect_ok("an earlier statement");
+                }
+            }
+            ask_together(&stage, &mut clients, &ask);
+            let replies = replies(&mut clients);
+            assert!(replies.iter().all(|reply| reply.rows().len() == TOO_MANY));
+            bare.ask(&ask).expect_ok("the read");
+            let (alone, shared) = (bare.ask(&again), clients[0].ask(&again));
+            assert_eq!(shared.tags(), alone.tags());
+            assert_eq!(shared.sqlstate(), alone.sqlstate());
+            assert_eq!(rows(&shared), rows(&alone));
+        }
+    }
+}
+
 /// No client reads the results of many groups: results that exceed the memory limit wait in PostgreSQL, not in Paceline.
 #[test]
 fn memory_for_all_groups_together_is_bounded() {
