@@ -213,7 +213,8 @@ fn read_pick(select: &SelectStmt, inner: &str, key: &str) -> Option<Pick> {
     let [target] = select.target_list.as_slice() else {
         return None;
     };
-    let picks_key = column(as_target(target)?.val.as_deref()?, inner)? == key;
+    let target = as_target(target)?;
+    let picks_key = column(target.val.as_deref()?, inner)? == key;
     if !picks_key || !is_plain(select) || select.limit_option() != LimitOption::Count {
         return None;
     }
@@ -223,9 +224,16 @@ fn read_pick(select: &SelectStmt, inner: &str, key: &str) -> Option<Pick> {
     }
     let condition = |node: &NodeEnum| Expr::new(node.clone(), Some(inner)).ok();
     let order = |item| read_order(item, inner);
+    let order = select.sort_clause.iter().map(order);
+    let order = order.collect::<Option<Vec<_>>>()?;
+    // A name alone in ORDER BY is that of the target before it is that of a column.
+    let is_target = |expr: &Expr| expr.as_column() == Some(target.name.as_str());
+    if target.name != key && order.iter().any(|(expr, _)| is_target(expr)) {
+        return None;
+    }
     Some(Pick {
         conditions: (conjuncts.into_iter().map(condition)).collect::<Option<_>>()?,
-        order: (select.sort_clause.iter().map(order)).collect::<Option<_>>()?,
+        order,
         locking: read_locking(&select.locking_clause, inner)?,
         limit: key_value(select.limit_count.as_deref()?.node.as_ref()?)?,
     })

@@ -108,6 +108,10 @@ fn other_notations_of_the_condition_are_recognized() {
         "id IN (SELECT id FROM public.q FETCH FIRST 2 ROWS ONLY)",
         "id = ANY (SELECT b.id FROM public.q AS b WHERE b.lane > 3 LIMIT 2 FOR NO KEY UPDATE OF b)",
         "a.id = ANY (ARRAY(SELECT id FROM public.q ORDER BY id NULLS FIRST LIMIT 2 FOR UPDATE))",
+        "id = (SELECT id AS job FROM public.q ORDER BY lane, id LIMIT 1)",
+        "id = (SELECT q.id AS id FROM public.q ORDER BY id DESC LIMIT 1)",
+        // Only a name alone can be that of the target.
+        "id = (SELECT id AS lane FROM public.q ORDER BY lane + 0 LIMIT 1)",
     ] {
         let sql = format!("DELETE FROM public.q AS a WHERE {condition} RETURNING a.*");
         assert!(take(&sql).is_some(), "{sql}");
@@ -125,6 +129,9 @@ fn other_statements_are_not_consumers() {
         "DELETE FROM q WHERE id = (SELECT id FROM q LIMIT 1 OFFSET 1)",
         "DELETE FROM q WHERE id IN (SELECT DISTINCT id FROM q LIMIT 1)",
         "DELETE FROM q WHERE id IN (SELECT id FROM q ORDER BY 1 LIMIT 1)",
+        "DELETE FROM q WHERE id = (SELECT id AS prio FROM q ORDER BY prio LIMIT 1)",
+        "DELETE FROM q WHERE id = (SELECT id AS prio FROM q ORDER BY lane, prio DESC LIMIT 1)",
+        "WITH t AS (DELETE FROM q WHERE ctid = (SELECT ctid AS id FROM q ORDER BY id LIMIT 1) RETURNING id) INSERT INTO done SELECT id FROM t",
         "DELETE FROM q WHERE id IN (SELECT id FROM q LIMIT ALL)",
         "DELETE FROM q WHERE id IN (SELECT id FROM q LIMIT 1 FOR UPDATE NOWAIT)",
         "DELETE FROM q WHERE id IN (SELECT id FROM q ORDER BY id FETCH FIRST 1 ROWS WITH TIES)",

@@ -51,13 +51,15 @@ const TOGETHER: [&str; 11] = [
 ];
 
 /// Statements that do not, or that a group could not execute.
-const ALONE: [&str; 3] = [
+const ALONE: [&str; 4] = [
     // The rows that are taken may be taken again at once: every consumer gets the same one.
     "UPDATE q SET cost = cost + 1, worker = $1::int WHERE id = (SELECT id FROM q WHERE state = 'ready' ORDER BY id LIMIT 1) RETURNING id, cost",
     // The first consumers' changes decide which rows the later ones may take.
     "UPDATE q SET cost = cost - 3, worker = $1::int WHERE id = (SELECT id FROM q WHERE cost > 0 ORDER BY cost DESC, id LIMIT 1 FOR UPDATE) RETURNING id, cost",
     // A key that does not name one row.
     "DELETE FROM q WHERE lane = (SELECT lane FROM q ORDER BY id LIMIT 1) RETURNING id",
+    // The order is by the picked column, which has the name of another one.
+    "DELETE FROM q WHERE id = (SELECT id AS prio FROM q ORDER BY prio DESC LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, prio",
 ];
 
 fn stage() -> Stage {
