@@ -45,6 +45,12 @@ impl ExplainLines {
                 "only PostgreSQL can compare such keys: a group is of one key",
             );
         }
+        if key.iter().any(|column| column.class == KeyClass::Ascii) {
+            self.say(
+                "",
+                "PostgreSQL converts texts between encodings: a key that is not ASCII is in no group",
+            );
+        }
     }
 }
 

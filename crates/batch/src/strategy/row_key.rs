@@ -51,7 +51,8 @@ impl RowKeys {
         columns.any(|column| column.class == KeyClass::Opaque)
     }
 
-    /// The key of a request's row. `None` if it is NULL, or not in the form in which PostgreSQL prints it.
+    /// The key of a request's row. `None` if it is NULL, not in the form in which PostgreSQL prints it, or a text whose conversion
+    /// between encodings may make it equal to another one.
     pub(super) fn of(&self, request: &Request) -> Option<RowKey> {
         let columns = self.columns.iter();
         columns
@@ -69,7 +70,7 @@ impl RowKeys {
 
     /// Whether a column may store another key, because varchar(n) removes excess blanks at the end.
     pub(super) fn may_be_trimmed(&self, row: &RowKey) -> bool {
-        let text = |column: &KeyColumn| column.class == KeyClass::Text;
+        let text = |column: &KeyColumn| matches!(column.class, KeyClass::Text | KeyClass::Ascii);
         let parts = self.columns.iter().zip(row);
         let mut texts = parts.filter(|(column, _)| text(column));
         texts.any(|(_, part)| part.bytes.ends_with(b" "))
@@ -126,7 +127,7 @@ impl KeyPart {
         let bytes = match column.class {
             KeyClass::Integer => read_integer(true, bytes)?.to_string().into_bytes(),
             KeyClass::Uuid => read_uuid(true, bytes)?,
-            KeyClass::Text | KeyClass::Opaque => bytes.to_vec(),
+            KeyClass::Text | KeyClass::Ascii | KeyClass::Opaque => bytes.to_vec(),
         };
         Some(Self::text(bytes))
     }
@@ -151,7 +152,8 @@ impl KeyPart {
                 (named && whole).then(|| Self::text(value.to_string().into_bytes()))
             }
             KeyClass::Uuid => read_uuid(binary, bytes).map(Self::text),
-            KeyClass::Text => Some(Self::text(bytes.to_vec())),
+            KeyClass::Ascii if !bytes.is_ascii() => None,
+            KeyClass::Text | KeyClass::Ascii => Some(Self::text(bytes.to_vec())),
             // 'now' means another time for each request.
             KeyClass::Opaque if !binary && depends_on_parse_time(bytes) => None,
             KeyClass::Opaque => Some(Self {

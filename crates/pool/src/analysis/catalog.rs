@@ -195,7 +195,8 @@ fn read_column(row: Vec<Option<String>>) -> Option<Column> {
         never_null,
         collation,
         user_defined_collation,
-    ] = <[String; 14]>::try_from(row?).ok()?;
+        converted,
+    ] = <[String; 15]>::try_from(row?).ok()?;
     Some(Column {
         name,
         type_name,
@@ -214,6 +215,7 @@ fn read_column(row: Vec<Option<String>>) -> Option<Column> {
             "" => Collation::None,
             _ => Collation::BuiltIn(collation),
         },
+        converted: converted == "t",
     })
 }
 

@@ -77,6 +77,10 @@ pub(crate) fn user_defined_types_sql() -> String {
     )
 }
 
+/// SQL condition: PostgreSQL converts texts between the encodings of the client and of the database.
+pub(super) const CONVERTS_TEXTS: &str = "(pg_catalog.pg_client_encoding() <> pg_catalog.getdatabaseencoding() \
+     AND 'SQL_ASCII' NOT IN (pg_catalog.pg_client_encoding(), pg_catalog.getdatabaseencoding()))";
+
 /// SQL condition: function `p` is not PostgreSQL's own.
 pub(crate) const NOT_POSTGRESQLS: &str =
     "(p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace OR p.oid >= 16384::pg_catalog.oid)";

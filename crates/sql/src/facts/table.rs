@@ -1,6 +1,6 @@
 //! Tables and their columns.
 
-use super::catalog::{ancestors_sql, regclass_literal, tree_sql};
+use super::catalog::{CONVERTS_TEXTS, ancestors_sql, regclass_literal, tree_sql};
 use super::catalog_version::{CatalogVersion, Extent};
 use super::collation::Collation;
 use crate::name::Name;
@@ -62,6 +62,9 @@ pub struct Column {
     pub never_null: bool,
     /// The collation of its values.
     pub collation: Collation,
+    /// Whether its values are texts that PostgreSQL converts between the encodings of the client and of the database. Then
+    /// different texts of a client may be stored as the same text, and different stored texts sent as the same one.
+    pub converted: bool,
 }
 
 impl TableFacts {
@@ -140,7 +143,8 @@ pub fn table_sql(name: &Name) -> String {
 }
 
 /// Query for one row per column, with the fields of [`Column`] in their order. The collation is two columns: the
-/// name of one of PostgreSQL's own, empty for others; whether users have defined it.
+/// name of one of PostgreSQL's own, empty for others; whether users have defined it. A group compares
+/// `client_encoding`, on which the last field depends.
 pub fn columns_sql(name: &Name) -> String {
     format!(
         "WITH {tree} SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), pg_catalog.format_type(a.atttypid, -1), \
@@ -165,7 +169,7 @@ pub fn columns_sql(name: &Name) -> String {
            JOIN pg_catalog.pg_attribute p ON p.attrelid = id AND p.attname = a.attname WHERE p.attnum = ANY (q.partattrs)), \
          a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'n' \
            AND NOT k.convalidated AND a.attnum = ANY (k.conkey)), \
-         coalesce(o.collname, ''), a.attcollation <> 0::pg_catalog.oid AND o.oid IS NULL \
+         coalesce(o.collname, ''), a.attcollation <> 0::pg_catalog.oid AND o.oid IS NULL, t.typcollation <> 0::pg_catalog.oid AND {CONVERTS_TEXTS} \
          FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_collation o \
            ON o.oid = a.attcollation AND o.collnamespace = 'pg_catalog'::pg_catalog.regnamespace JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
          WHERE a.attrelid = pg_catalog.to_regclass({class}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",

@@ -19,6 +19,9 @@ pub enum KeyClass {
     Uuid,
     /// text, varchar under a deterministic collation: equal values have the same bytes.
     Text,
+    /// The same if PostgreSQL converts texts between encodings: only of ASCII characters do equal values have the same
+    /// bytes. A request with another value runs alone.
+    Ascii,
     /// Other types: values with different bytes may be equal, so that a group has one row only.
     Opaque,
 }
@@ -66,7 +69,10 @@ pub(crate) fn key_column(
     let class = match column.type_oid {
         oid if INTEGERS.contains(&oid) => KeyClass::Integer,
         UUID => KeyClass::Uuid,
-        oid if TEXTS.contains(&oid) && column.deterministic => KeyClass::Text,
+        oid if TEXTS.contains(&oid) && column.deterministic => match column.converted {
+            true => KeyClass::Ascii,
+            false => KeyClass::Text,
+        },
         _ if column.deterministic && column.builtin => KeyClass::Opaque,
         _ => return Err(FoldRefusal::KeyType(column.name.clone())),
     };
@@ -75,7 +81,7 @@ pub(crate) fn key_column(
             let name = &parameter_type(parameters, *n)?.sql;
             match class {
                 KeyClass::Integer => ["smallint", "integer", "bigint"].contains(&name.as_str()),
-                KeyClass::Text => TEXT_NAMES.contains(&name.as_str()),
+                KeyClass::Text | KeyClass::Ascii => TEXT_NAMES.contains(&name.as_str()),
                 KeyClass::Uuid | KeyClass::Opaque => *name == column.bare_type_name,
             }
         }

@@ -1,7 +1,8 @@
 //! Positions in the order of a queue. A statement that picks from a position on does not read the rows before it.
 //!
 //! PostgreSQL compares all positions. Only orders are supported in which each row is either before a position, or at it
-//! or after it: columns that are not NULL, of types whose binary values are exact.
+//! or after it: columns that are not NULL, of types whose binary values are exact. Texts that PostgreSQL converts between
+//! encodings are not: another text may come back.
 
 use super::parts::Take;
 use crate::facts::{Column, TableFacts};
@@ -37,7 +38,8 @@ impl<'a> QueueOrder<'a> {
         for (offset, (expr, direction)) in take.pick.order.iter().enumerate() {
             let column = queue.column(expr.as_column()?)?;
             let exact = column.type_oid == column.base_type_oid
-                && POSITION_TYPES.contains(&column.type_oid);
+                && POSITION_TYPES.contains(&column.type_oid)
+                && !column.converted;
             if !exact || !column.never_null {
                 return None;
             }

@@ -398,12 +398,13 @@ fn orders_and_locks_without_positions() {
     };
     assert_eq!(positioned(&locked("prio, id"), &ordered()), None);
     assert!(positioned(&locked("id"), &ordered()).is_some());
-    let changes: [fn(&mut TableFacts); 4] = [
+    let changes: [fn(&mut TableFacts); 5] = [
         |queue| queue.columns[2].never_null = false,
         |queue| queue.columns[2].type_oid = 16_500,
         // A domain over int4.
         |queue| queue.columns[0].type_oid = 16_500,
         |queue| queue.extent.tree.push(16_700),
+        |queue| queue.columns[0].converted = true,
     ];
     for change in changes {
         let mut queue = ordered();

@@ -13,6 +13,7 @@ mod corners;
 mod ddl;
 mod declared;
 mod edges;
+mod encodings;
 mod equivalence;
 mod errors;
 mod first_requests;

@@ -178,6 +178,23 @@ fn keys_of_each_class_are_folded() {
 }
 
 #[test]
+fn a_text_key_that_is_converted_between_encodings_is_compared_if_it_is_ascii() {
+    for (type_name, oid) in [("text", 25), ("character varying", 1043)] {
+        let converted = |id: &mut Column| {
+            *id = column("id", type_name, oid);
+            id.converted = true;
+        };
+        let fold = folded(
+            "UPDATE stock SET qty = 1 WHERE id = $1",
+            &stock_with("id", converted),
+            &["text"],
+            &[],
+        );
+        assert_eq!(fold.key[0].class, KeyClass::Ascii, "{type_name}");
+    }
+}
+
+#[test]
 fn an_integer_key_may_be_compared_in_any_integer_type() {
     let table = stock_with("id", |id| *id = column("id", "smallint", 21));
     for parameter in ["smallint", "integer", "bigint"] {

@@ -291,6 +291,21 @@ fn a_request_that_a_fold_cannot_answer_runs_alone() {
 }
 
 #[test]
+fn a_key_whose_conversion_may_make_it_another_one_runs_alone() {
+    let mut table = table(&[("name", TEXT), ("qty", INT4)], &["name"]);
+    let text = "UPDATE t SET qty = qty + 1 WHERE name = $1";
+    for converted in [false, true] {
+        table.columns[0].converted = converted;
+        let mut folding = FoldStatement::prepared(text, &table, &[TEXT], Vec::new());
+        for name in ["a", "Z \u{7f}", "é", "a\u{ffe4}"] {
+            let request = folding.texts(&[name]);
+            let grouped = folding.plan.group_and_keys(&request).is_some();
+            assert_eq!(grouped, name.is_ascii() || !converted, "{name}");
+        }
+    }
+}
+
+#[test]
 fn an_array_is_sent_as_text_only() {
     let table = table(&[("id", INT8), ("a", INT4_ARRAY)], &["id"]);
     let text = "UPDATE t SET a = $2 WHERE id = $1";
