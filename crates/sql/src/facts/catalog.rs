@@ -77,6 +77,15 @@ pub(crate) fn user_defined_types_sql() -> String {
     )
 }
 
+/// SQL condition: operator class `o`, under which a column of type `t` is indexed, is PostgreSQL's own and for this type. PostgreSQL
+/// accepts the classes of some other types: under those of `character`, texts are equal if they differ only in blanks at
+/// their end. (`varchar` and `cidr` have no default classes of their own.)
+pub(super) const CLASS_OF_TYPE: &str = "(o.oid < 16384::pg_catalog.oid AND (o.opcintype IN (t.oid, t.typbasetype) \
+     OR o.opcintype IN (SELECT y.oid FROM pg_catalog.pg_type y WHERE y.typtype = 'p') \
+     OR (o.opcintype, CASE t.typbasetype WHEN 0::pg_catalog.oid THEN t.oid ELSE t.typbasetype END) IN (\
+       ('pg_catalog.text'::pg_catalog.regtype, 'pg_catalog.varchar'::pg_catalog.regtype), \
+       ('pg_catalog.inet'::pg_catalog.regtype, 'pg_catalog.cidr'::pg_catalog.regtype))))";
+
 /// SQL condition: PostgreSQL converts texts between the encodings of the client and of the database.
 pub(super) const CONVERTS_TEXTS: &str = "(pg_catalog.pg_client_encoding() <> pg_catalog.getdatabaseencoding() \
      AND 'SQL_ASCII' NOT IN (pg_catalog.pg_client_encoding(), pg_catalog.getdatabaseencoding()))";

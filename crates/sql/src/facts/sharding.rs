@@ -2,7 +2,7 @@
 //! statement of the transaction, so that names are those of PostgreSQL, and [`pinned_sql`] the second, so that values in texts have one
 //! form.
 
-use super::catalog::{regclass_literal, text_array};
+use super::catalog::{CLASS_OF_TYPE, regclass_literal, text_array};
 use super::definition::{TRIGGERS, columns_sql, lines_sql, unfit_sql};
 use super::session::PINNED_FORMS_SQL;
 use super::subscription::{TABLE_OF_F, tables_sql};
@@ -72,11 +72,15 @@ const TREE: &str = "tree(root, id, parent, depth) AS (\
 
 /// SQL expression: JSON array of the parts of the partition key of `c`, each an array of the name of the column, or null for an expression;
 /// whether the operator class is PostgreSQL's default; whether the collation is deterministic.
-const KEY: &str = "(SELECT json_agg(json_build_array(\
-       (SELECT a.attname FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum = k.number), \
-       coalesce((SELECT o.oid < 16384::oid AND o.opcdefault FROM pg_opclass o WHERE o.oid = k.class), false), \
-       coalesce((SELECT l.collisdeterministic FROM pg_collation l WHERE l.oid = k.coll), true)) ORDER BY k.place)::text \
-     FROM unnest(p.partattrs::int2[], p.partclass::oid[], p.partcollation::oid[]) WITH ORDINALITY AS k(number, class, coll, place))";
+fn key_sql() -> String {
+    format!(
+        "(SELECT json_agg(json_build_array(a.attname, \
+           coalesce((SELECT o.opcdefault AND {CLASS_OF_TYPE} FROM pg_opclass o, pg_type t WHERE o.oid = k.class AND t.oid = a.atttypid), false), \
+           coalesce((SELECT l.collisdeterministic FROM pg_collation l WHERE l.oid = k.coll), true)) ORDER BY k.place)::text \
+         FROM unnest(p.partattrs::int2[], p.partclass::oid[], p.partcollation::oid[]) WITH ORDINALITY AS k(number, class, coll, place) \
+           LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number)"
+    )
+}
 
 /// Query to the coordinator for the sharded tables: OID; schema; name; whether another schema has a relation of its name; strategy; the
 /// key; why statements on it depend on more than their row, or NULL; a version of its definition.
@@ -85,9 +89,10 @@ pub fn sharded_tables_sql() -> String {
         "WITH RECURSIVE {TREE} SELECT c.oid, n.nspname, c.relname, \
            EXISTS (SELECT FROM pg_class o JOIN pg_namespace s ON s.oid = o.relnamespace WHERE o.relname = c.relname AND o.oid <> c.oid \
              AND NOT starts_with(s.nspname::text, 'pg_temp_') AND NOT starts_with(s.nspname::text, 'pg_toast')), \
-           p.partstrat, {KEY}, {unfit}, {version} \
+           p.partstrat, {key}, {unfit}, {version} \
          FROM sharded JOIN pg_class c ON c.oid = sharded.root JOIN pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_partitioned_table p ON p.partrelid = c.oid ORDER BY n.nspname, c.relname",
+        key = key_sql(),
         unfit = unfit_sql(""),
         version = fingerprint_of("c.oid"),
     )
@@ -114,7 +119,7 @@ pub fn partitions_sql(limit: usize) -> String {
         "WITH RECURSIVE {TREE}, \
          numbered AS (SELECT t.*, row_number() OVER (PARTITION BY t.root ORDER BY t.depth, t.id) AS place FROM tree t JOIN sharded USING (root) WHERE t.depth > 0) \
          SELECT t.root, c.oid, t.parent, n.nspname, c.relname, pg_get_expr(c.relpartbound, 0::oid), i.inhdetachpending, \
-           CASE {TRIGGERS} END, {version}, p.partstrat, CASE WHEN p.partrelid IS NOT NULL THEN {KEY} END, \
+           CASE {TRIGGERS} END, {version}, p.partstrat, CASE WHEN p.partrelid IS NOT NULL THEN {key} END, \
            s.srvname, EXISTS (SELECT FROM pg_foreign_data_wrapper w JOIN pg_proc h ON h.oid = w.fdwhandler WHERE w.oid = s.srvfdw AND h.proname = 'postgres_fdw_handler'), \
            array_to_json(f.ftoptions), array_to_json(s.srvoptions), \
            EXISTS (SELECT FROM pg_attribute a, pg_options_to_table(a.attfdwoptions) AS o(option, value) \
@@ -124,6 +129,7 @@ pub fn partitions_sql(limit: usize) -> String {
            LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid \
            LEFT JOIN pg_foreign_table f ON f.ftrelid = c.oid LEFT JOIN pg_foreign_server s ON s.oid = f.ftserver \
          WHERE t.place <= {limit} ORDER BY t.root, t.depth, t.id",
+        key = key_sql(),
         version = fingerprint_of("c.oid"),
     )
 }
@@ -192,7 +198,8 @@ pub fn shard_tables_sql(tables: &[Name]) -> String {
                (SELECT json_agg(a.attname) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))))::text \
             FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate \
               AND i.indpred IS NULL AND i.indexprs IS NULL \
-              AND NOT EXISTS (SELECT FROM unnest(i.indclass::oid[]) AS k(class) JOIN pg_opclass o ON o.oid = k.class WHERE o.oid >= 16384::oid OR NOT o.opcdefault) \
+              AND NOT EXISTS (SELECT FROM unnest(i.indclass::oid[], i.indkey::int2[]) AS k(class, number) JOIN pg_opclass o ON o.oid = k.class \
+                JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number JOIN pg_type t ON t.oid = a.atttypid WHERE NOT (o.opcdefault AND {CLASS_OF_TYPE})) \
               AND NOT EXISTS (SELECT FROM unnest(i.indcollation::oid[]) AS k(coll) JOIN pg_collation l ON l.oid = k.coll WHERE NOT l.collisdeterministic)), \
            {fingerprint} \
          FROM {f} JOIN {TABLE_OF_F}",

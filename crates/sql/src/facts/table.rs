@@ -1,6 +1,8 @@
 //! Tables and their columns.
 
-use super::catalog::{CONVERTS_TEXTS, ancestors_sql, regclass_literal, tree_sql};
+use super::catalog::{
+    CLASS_OF_TYPE, CONVERTS_TEXTS, ancestors_sql, regclass_literal, text_array, tree_sql,
+};
 use super::catalog_version::{CatalogVersion, Extent};
 use super::collation::Collation;
 use crate::name::Name;
@@ -24,7 +26,8 @@ pub struct TableFacts {
     pub catalog_version: CatalogVersion,
     /// Columns in table order.
     pub columns: Vec<Column>,
-    /// Column sets of usable unique indexes: immediate, not partial, without expressions.
+    /// Column sets of usable unique indexes: immediate, not partial, without expressions, and with the equality of the
+    /// columns' types.
     pub keys: Vec<Vec<String>>,
     /// Number of all unique and exclusion indexes.
     pub unique_indexes: usize,
@@ -178,15 +181,32 @@ pub fn columns_sql(name: &Name) -> String {
     )
 }
 
-/// Query for one row per column of each usable unique index: index OID, column name.
+/// Operator classes of PostgreSQL with another order than the defaults of their types, but the same equality.
+const SAME_EQUALITY: [&str; 4] = [
+    "bpchar_pattern_ops",
+    "text_pattern_ops",
+    "varchar_ops",
+    "varchar_pattern_ops",
+];
+
+/// Query for one row per column of each usable unique index: index OID, column name. A column with another equality in any unique
+/// index is part of no key: ON CONFLICT with its columns as target uses all their unique indexes.
 pub fn keys_sql(name: &Name) -> String {
     format!(
         "SELECT i.indexrelid, a.attname FROM pg_catalog.pg_index i \
          JOIN LATERAL pg_catalog.unnest(i.indkey::pg_catalog.int2[]) WITH ORDINALITY AS k(attnum, n) ON k.n <= i.indnkeyatts \
          JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum \
          WHERE i.indrelid = pg_catalog.to_regclass({class}) AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indisready \
-         AND i.indpred IS NULL AND i.indexprs IS NULL ORDER BY i.indexrelid, k.n",
+         AND i.indpred IS NULL AND i.indexprs IS NULL \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_index u \
+           CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(u.indkey::pg_catalog.int2[]), pg_catalog.unnest(u.indclass::pg_catalog.oid[])) AS e(attnum, class) \
+           JOIN pg_catalog.pg_opclass o ON o.oid = e.class JOIN pg_catalog.pg_attribute c ON c.attrelid = u.indrelid AND c.attnum = e.attnum \
+           JOIN pg_catalog.pg_type t ON t.oid = c.atttypid \
+           WHERE u.indrelid = i.indrelid AND u.indisunique AND e.attnum = ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts - 1]) \
+             AND NOT ((o.opcdefault OR o.opcname = ANY ({same_equality})) AND {CLASS_OF_TYPE})) \
+         ORDER BY i.indexrelid, k.n",
         class = regclass_literal(name),
+        same_equality = text_array(SAME_EQUALITY),
     )
 }
 

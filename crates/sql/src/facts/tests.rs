@@ -2,7 +2,7 @@
 
 use super::{
     Added, CatalogVersion, Compared, Extent, Names, VersionSql, apart_sql, catalog_version_sql,
-    extent_sql, fits_groups_sql, no_names_sql,
+    columns_sql, extent_sql, fits_groups_sql, keys_sql, no_names_sql,
 };
 use crate::{Effect, Expr, Name, parse};
 
@@ -39,6 +39,8 @@ fn names_of_assigned_columns_are_quoted() {
 #[test]
 fn the_catalog_version_covers_the_objects_of_a_table() {
     let table = name(Some("s"), "t");
+    assert_reads(&keys_sql(&table));
+    assert_reads(&columns_sql(&table));
     assert_reads(&extent_sql(&table));
     let simple = Extent {
         tree: vec![16_400],

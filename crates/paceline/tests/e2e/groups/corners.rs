@@ -206,6 +206,92 @@ fn an_index_of_another_collation() {
     }
 }
 
+/// A unique index under an operator class of another type than its column's: equal for the index, not for `=`.
+#[test]
+fn an_index_of_another_operator_class() {
+    let stage = stage();
+    stage.direct().ok(
+        "CREATE TABLE tb (name text NOT NULL, n int NOT NULL); CREATE UNIQUE INDEX ON tb (name bpchar_ops);
+         CREATE TABLE two (name text PRIMARY KEY, n int NOT NULL); CREATE UNIQUE INDEX ON two (name bpchar_ops);
+         CREATE TABLE keyed (n int NOT NULL, name text NOT NULL, k int); CREATE UNIQUE INDEX ON keyed (k, name bpchar_ops)",
+    );
+    let tables = Tables {
+        fill: "DELETE FROM tb; INSERT INTO tb VALUES ('a ', 1), ('b', 1); DELETE FROM two; INSERT INTO two VALUES ('a ', 1), ('b', 1);
+            DELETE FROM keyed; INSERT INTO keyed VALUES (1, 'a ', 0), (1, 'b', 0)",
+        content: "SELECT 0, name, n FROM tb UNION ALL SELECT 1, name, n FROM two UNION ALL SELECT 2, name, n FROM keyed ORDER BY 1, 2",
+    };
+    let values: [&[&str]; 4] = [&["a", "5"], &["b", "6"], &["c", "7"], &["a  ", "8"]];
+    for sql in [
+        "INSERT INTO tb VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET n = EXCLUDED.n RETURNING *",
+        "INSERT INTO tb VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET n = tb.n + $2 RETURNING *",
+        "INSERT INTO tb VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING *",
+        "INSERT INTO tb VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING *",
+        "INSERT INTO two VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET n = EXCLUDED.n RETURNING *",
+        "INSERT INTO two VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING *",
+        "INSERT INTO keyed VALUES ($2, $1, 0) ON CONFLICT (name, k) DO UPDATE SET n = EXCLUDED.n RETURNING *",
+    ] {
+        tables.compare_asks(&stage, &prepared(sql, &values));
+    }
+}
+
+/// Operator classes of the same equality are no reason to refuse a key.
+#[test]
+fn a_key_of_an_operator_class_with_the_usual_equality() {
+    let stage = stage();
+    stage.direct().ok(
+        "CREATE TABLE tb (name text NOT NULL, n int NOT NULL); CREATE UNIQUE INDEX ON tb (name text_pattern_ops);
+         CREATE TABLE two (name varchar(9) PRIMARY KEY, n int NOT NULL);
+         CREATE TABLE keyed (name varchar(9), n int NOT NULL); CREATE UNIQUE INDEX ON keyed (name varchar_ops)",
+    );
+    let values: [&[&str]; 4] = [&["a", "5"], &["b", "6"], &["c", "7"], &["a", "8"]];
+    for table in ["tb", "two", "keyed"] {
+        let sql = format!(
+            "INSERT INTO {table} VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET n = EXCLUDED.n RETURNING *"
+        );
+        let tables = Tables {
+            fill: "DELETE FROM tb; DELETE FROM two; DELETE FROM keyed",
+            content: "SELECT 0, name, n FROM tb UNION ALL SELECT 1, name, n FROM two UNION ALL SELECT 2, name, n FROM keyed ORDER BY 1, 2",
+        };
+        assert!(
+            tables.compare_asks(&stage, &prepared(&sql, &values)),
+            "{sql}"
+        );
+    }
+}
+
+/// For the index, numbers are equal if they differ only in their sign.
+#[test]
+fn an_index_of_an_operator_class_of_a_user() {
+    let stage = stage();
+    let mut setup = "CREATE FUNCTION cmp(int, int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT btint4cmp(abs($1), abs($2))';".to_owned();
+    let mut class =
+        "CREATE OPERATOR CLASS abs_ops FOR TYPE int USING btree AS FUNCTION 1 cmp(int, int)"
+            .to_owned();
+    for (number, name) in (1..).zip(["<", "<=", "=", ">=", ">"]) {
+        setup += &format!(
+            "CREATE FUNCTION f{number}(int, int) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT abs($1) {name} abs($2)';
+             CREATE OPERATOR |{name}| (FUNCTION = f{number}, LEFTARG = int, RIGHTARG = int);"
+        );
+        class += &format!(", OPERATOR {number} |{name}|");
+    }
+    setup += &format!(
+        "{class}; CREATE TABLE signed (k int NOT NULL, n int NOT NULL); CREATE UNIQUE INDEX ON signed (k abs_ops)"
+    );
+    stage.direct().ok(&setup);
+    let tables = Tables {
+        fill: "DELETE FROM signed; INSERT INTO signed VALUES (5, 1), (6, 1)",
+        content: "SELECT * FROM signed ORDER BY k",
+    };
+    let values: [&[&str]; 4] = [&["-5", "5"], &["6", "6"], &["7", "7"], &["8", "8"]];
+    for sql in [
+        "INSERT INTO signed VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET n = EXCLUDED.n RETURNING *",
+        "INSERT INTO signed VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING *",
+        "UPDATE signed SET n = n + $2 WHERE k = $1 RETURNING *",
+    ] {
+        tables.compare_asks(&stage, &prepared(sql, &values));
+    }
+}
+
 /// A column that is set to DEFAULT needs the right to insert it; the client loses it after the analysis.
 #[test]
 fn a_default_needs_its_right() {

@@ -274,6 +274,12 @@ fn keys_that_paceline_does_not_compare_keep_tables_on_the_coordinator() {
             "WITH (MODULUS 1, REMAINDER 0)",
             "key column id has another operator class than the default",
         ),
+        (
+            "id text",
+            "HASH (id bpchar_ops)",
+            "WITH (MODULUS 1, REMAINDER 0)",
+            "key column id has another operator class than the default",
+        ),
     ] {
         sharded.table(
             "k",
