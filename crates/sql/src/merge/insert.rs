@@ -50,6 +50,14 @@ pub struct Change {
     pub proposed: Vec<String>,
 }
 
+impl Change {
+    /// The columns of EXCLUDED that are read, but not assigned.
+    fn proposed_only(&self) -> impl Iterator<Item = &String> {
+        let is_assigned = |name: &String| self.assignments.iter().any(|(column, _)| column == name);
+        self.proposed.iter().filter(move |name| !is_assigned(name))
+    }
+}
+
 impl Insert {
     /// The parameters of DO UPDATE.
     pub(super) fn change_parameters(&self) -> BTreeSet<u32> {
@@ -71,22 +79,27 @@ impl Insert {
         returned_exprs(&self.returning)
     }
 
-    /// SQL conditions: the client has the INSERT privilege on columns with DEFAULT, which the generated statement
-    /// omits.
+    /// SQL conditions: the client has the privileges that its own statement needs, but not the generated ones: INSERT on
+    /// columns with DEFAULT, which they omit, and SELECT on columns of EXCLUDED, whose values they take from the
+    /// parameters. The fold of DO UPDATE reads the columns that it assigns.
     pub(super) fn rights(&self, table: &TableFacts) -> String {
         let first = self.rows.first().into_iter().flatten().enumerate();
         let defaults = first.filter(|(_, value)| value.is_none());
         let implied = |place: usize| table.columns.get(place).map(|column| &column.name);
-        let columns =
+        let defaults =
             defaults.filter_map(|(place, _)| self.columns.get(place).or_else(|| implied(place)));
+        let change = self.conflict.as_ref().and_then(|c| c.change.as_ref());
+        let proposed = change.into_iter().flat_map(Change::proposed_only);
         let table = regclass_literal(&self.relation);
-        let right = |column: &String| {
+        let right = |(column, privilege): (&String, &str)| {
             let column = quote_literal(column);
             format!(
-                " AND pg_catalog.has_column_privilege(pg_catalog.to_regclass({table}), {column}, 'INSERT')"
+                " AND pg_catalog.has_column_privilege(pg_catalog.to_regclass({table}), {column}, '{privilege}')"
             )
         };
-        columns.map(right).collect()
+        let inserted = defaults.map(|column| (column, "INSERT"));
+        let read = proposed.map(|column| (column, "SELECT"));
+        inserted.chain(read).map(right).collect()
     }
 
     /// Name and value of each column in the first row, in order, without columns with DEFAULT.

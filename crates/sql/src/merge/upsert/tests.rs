@@ -191,6 +191,30 @@ fn a_proposed_value_is_compared_only_under_a_collation_that_can_be_named() {
     assert_eq!(refused.unwrap_err(), refusal.into());
 }
 
+/// The values are parameters in the group's statements, and the fold reads the columns that it assigns.
+#[test]
+fn a_column_of_excluded_that_is_not_assigned_needs_its_privilege() {
+    let right = |column: &str| {
+        format!(r#"has_column_privilege(pg_catalog.to_regclass('"degree"'), '{column}', 'SELECT')"#)
+    };
+    let sql = "INSERT INTO degree (id, degree, name) VALUES ($1, $2, 'x') ON CONFLICT (id) DO UPDATE SET degree = ";
+    for (change, name) in [
+        ("EXCLUDED.degree", false),
+        ("length(EXCLUDED.name)", true),
+        ("3 WHERE EXCLUDED.name < 'b'", true),
+    ] {
+        let upsert = rewritten(&format!("{sql}{change}"), &["bigint", "integer"]).unwrap();
+        let insert = upsert.insert;
+        let Then::Fold(fold) = upsert.then else {
+            panic!("no fold");
+        };
+        for text in [&insert, &fold.many_rows, &fold.one_row] {
+            assert_eq!(text.contains(&right("name")), name, "{text}");
+            assert!(!text.contains(&right("degree")), "{text}");
+        }
+    }
+}
+
 #[test]
 fn without_parameters_in_do_update_the_upsert_itself_serves_all() {
     let of = |change: &str| {
