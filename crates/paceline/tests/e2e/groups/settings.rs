@@ -405,6 +405,7 @@ fn a_write_has_the_constants_of_its_own_client() {
         assert_eq!(tags, ["UPDATE 1", "UPDATE 0"], "client {first} first");
     }
 }
+
 /// A letter of SJIS whose second byte is that of a backslash.
 #[test]
 fn letters_in_an_encoding_of_clients() {

@@ -1,10 +1,16 @@
 //! Traces: the spans of requests and groups, as a collector receives them.
 
+mod servers;
+
 use crate::harness::collector::{Behaviour, Collector, ReceivedSpan};
-use crate::harness::message::{bind, copy_data, copy_done, execute, parse, query, sync, unit};
+use crate::harness::message::{
+    bind, copy_data, copy_done, copy_fail, execute, parse, query, sync, unit,
+};
 use crate::harness::open_metrics::Scrape;
+use crate::harness::raw::RawClient;
 use crate::harness::stage::{StageBuilder, Target};
 use crate::harness::{Gate, Stage, http, until};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const SETUP: &str = "
     CREATE TABLE stock (id int PRIMARY KEY, qty int NOT NULL CHECK (qty >= 0));
@@ -231,6 +237,56 @@ fn requests_of_a_transaction_have_spans_of_their_own() {
     }
     let [[_, first_ended], [second_began, _]] = [spans[0].times(), spans[1].times()];
     assert!(first_ended <= second_began, "it ends with its own answer");
+}
+
+/// The span of a COPY ends with the answer to the client's last row.
+#[test]
+fn a_copy_has_a_span() {
+    let Some((stage, collector)) = stage(Behaviour::Accepts, |builder| builder) else {
+        return;
+    };
+    let begin = |client: &mut RawClient, number: usize| {
+        let load = "COPY stock FROM STDIN";
+        client.send(&query(&format!("{load} {}", comment(number, "01"))));
+        assert_eq!(client.receive().tag, b'G');
+        client.send(&copy_data(format!("{}\t1\n", 10 + number).as_bytes()));
+    };
+    let mut client = stage.client();
+    begin(&mut client, 1);
+    let done = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    client.send(&copy_done());
+    assert_eq!(client.reply().expect_ok("COPY").tag(), "COPY 1");
+    let mut spans = collector.await_spans(1, |_| true);
+    let [_, ended] = spans[0].times();
+    assert!(ended >= done.as_nanos(), "it ended before the last row");
+    begin(&mut client, 2);
+    client.send(&copy_fail("no more"));
+    client.reply().expect_error("57014");
+    begin(&mut client, 3);
+    client.send(&[copy_data(b"no number\n"), copy_done()].concat());
+    client.reply().expect_error("22P02");
+    let unload = format!("COPY stock TO STDOUT {}", comment(4, "01"));
+    client.ok(&unload);
+    client.ok(&format!("SELECT 1 {}", comment(5, "01")));
+    spans = collector.await_spans(5, |_| true);
+    spans.sort_by_key(|span| span.field("parentSpanId").to_owned());
+    let shown: Vec<_> = spans
+        .iter()
+        .map(|span| {
+            let names = ["paceline.strategy", "db.response.status_code"];
+            let [strategy, state] = names.map(|name| span.attribute(name));
+            (span.field("name"), strategy, state)
+        })
+        .collect();
+    let expected = [
+        ("COPY", "lease", ""),
+        ("COPY", "lease", "57014"),
+        ("COPY", "lease", "22P02"),
+        ("COPY", "lease", ""),
+        ("SELECT", "solo", ""),
+    ]
+    .map(|(name, strategy, state)| (name, strategy.to_owned(), state.to_owned()));
+    assert_eq!(shown, expected);
 }
 
 /// The contexts of long texts are not read, but their requests count: the next span gets its own error.
