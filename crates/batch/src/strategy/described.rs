@@ -3,6 +3,7 @@
 
 use super::array::{Array, ArrayValue};
 use super::messages::{write_columns, write_head};
+use super::row_key::depends_on_parse_time;
 use crate::line::GroupId;
 use crate::strategy::Strategy;
 use bytes::BytesMut;
@@ -15,6 +16,12 @@ use std::ops::Deref;
 /// Maximum number of parameters, and of RETURNING columns, of a template whose requests join groups: a [`GroupId`] has one bit for
 /// the format of each.
 pub const FORMATS_MAX: usize = 64;
+
+/// OIDs of the types whose texts may mean a time by a word: date, time, timestamp, their versions with time zones, their ranges, and
+/// arrays of all of these.
+const TIME_TYPES: [u32; 16] = [
+    1082, 1083, 1114, 1115, 1182, 1183, 1184, 1185, 1266, 1270, 3908, 3909, 3910, 3911, 3912, 3913,
+];
 
 /// Parameters and RETURNING columns of a template.
 #[derive(Debug, Clone)]
@@ -73,13 +80,21 @@ impl DescribedTemplate {
         }
         let mut bits = 0;
         for (number, as_text) in carried {
-            let (binary, _) = request.parameter(number)?;
-            if binary && as_text {
+            let (binary, value) = request.parameter(number)?;
+            if binary && as_text || self.is_moment(number, binary, value) {
                 return None;
             }
             bits |= u64::from(binary) << (number - 1);
         }
         Some(bits)
+    }
+
+    /// Whether a value means the time at which PostgreSQL reads it, which the members of a group share (`'now'`).
+    fn is_moment(&self, number: u32, binary: bool, value: Option<&[u8]>) -> bool {
+        let oid = self.parameters.get(number as usize - 1);
+        !binary
+            && oid.is_some_and(|oid| TIME_TYPES.contains(oid))
+            && value.is_some_and(depends_on_parse_time)
     }
 
     /// Whether the client sends values of these types: another definition of a column may have been in force when a server described the

@@ -164,7 +164,7 @@ impl KeyPart {
     }
 }
 
-fn depends_on_parse_time(text: &[u8]) -> bool {
+pub(super) fn depends_on_parse_time(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(paceline_sql::depends_on_parse_time)
 }
 
