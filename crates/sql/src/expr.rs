@@ -39,6 +39,23 @@ pub struct Expr {
     parameters: Vec<u32>,
 }
 
+/// Nodes of an expression that raise no error by themselves.
+const HARMLESS_NODES: [&str; 13] = [
+    "AConst",
+    "BitString",
+    "BoolExpr",
+    "Boolean",
+    "BooleanTest",
+    "ColumnRef",
+    "Float",
+    "Integer",
+    "List",
+    "Node",
+    "NullTest",
+    "ParamRef",
+    "String",
+];
+
 impl Expr {
     /// Converts a node, if it contains only supported nodes. Columns may be qualified by `qualifier` only.
     pub(crate) fn new(node: NodeEnum, qualifier: Option<&str>) -> Result<Expr, NotParsed> {
@@ -146,6 +163,19 @@ impl Expr {
     /// The sequences and other relations that constants name, as spelled in the text.
     pub fn named_relations(&self) -> Vec<String> {
         references::named_relations(&self.tree())
+    }
+
+    /// Whether PostgreSQL may raise an error when it computes the value: it is more than comparisons of columns, parameters and constants.
+    pub(crate) fn may_fail(&self) -> bool {
+        let comparisons = ["=", "<>", "<", "<=", ">", ">="];
+        self.tree().any(&|node| match node.kind {
+            "AExpr" => {
+                let name = node.names("name");
+                let [name] = name.as_slice() else { return true };
+                !comparisons.contains(&name.as_str())
+            }
+            kind => !HARMLESS_NODES.contains(&kind),
+        })
     }
 
     /// Whether it reads the time of the statement or transaction, or the day.

@@ -398,3 +398,26 @@ fn parts_that_depend_on_no_column_are_found() {
     );
     assert_eq!(parts("a[$1 + 1]"), ["(($1) + 1)"]);
 }
+
+#[test]
+fn only_comparisons_cannot_fail() {
+    for (sql, may_fail) in [
+        ("a", false),
+        ("NOT a AND b IS NOT NULL", false),
+        (
+            "a >= $1 OR b <> 'x' OR c = 3 OR d = 1.5 OR e IS TRUE",
+            false,
+        ),
+        ("a IN (1, 2, $3)", false),
+        ("a < b", false),
+        ("a / b > 1", true),
+        ("a - $1 >= 0", true),
+        ("a ~ 'x'", true),
+        ("a LIKE 'x'", true),
+        ("lower(a) = 'x'", true),
+        ("a::int = 1", true),
+        ("coalesce(a, 1) = 1", true),
+    ] {
+        assert_eq!(Expr::parse(sql).unwrap().may_fail(), may_fail, "{sql}");
+    }
+}

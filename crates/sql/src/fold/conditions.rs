@@ -17,7 +17,17 @@ impl<'a> Rewriter<'a> {
             && (exprs.any(|expr| !self.parts(expr).is_empty())
                 || self.unfitting().next().is_some()
                 || self.narrower().next().is_some()
+                || self.failing_guards().next().is_some()
                 || self.carried.iter().any(|carried| carried.as_text))
+    }
+
+    /// Conditions of WHERE with which a row may raise an error, if there are others. PostgreSQL chooses the order in which it checks them
+    /// by their cost, and does not check the rest after one that is false. That of DO UPDATE is in the order of the text.
+    fn failing_guards(&self) -> impl Iterator<Item = &'a Expr> {
+        let guards = self.update.guards.iter();
+        let ordered =
+            self.proposal.is_none() && self.other_equalities.len() + self.update.guards.len() > 1;
+        guards.filter(move |guard| ordered && guard.may_fail())
     }
 
     /// Whether a condition may exclude a member's row, so that PostgreSQL does not convert the member's values.
@@ -71,6 +81,9 @@ impl<'a> Rewriter<'a> {
             column::converted(&value, column)
         });
         computed.extend(narrower);
+        for guard in self.failing_guards() {
+            computed.push(format!("({})", self.expr(guard, View::Before)?));
+        }
         // Text is converted to an array.
         let texts = self.carried.iter().filter(|carried| carried.as_text);
         computed.extend(texts.map(|carried| self.parameter(carried.parameter, View::Before)));

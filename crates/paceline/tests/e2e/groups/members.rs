@@ -22,8 +22,7 @@ fn check_as_alone(table: &str, fill: &str, requests: &[&str], content: &str) {
     let stage = Stage::for_groups();
     let mut direct = stage.direct();
     direct.ok(table);
-    direct.ok(fill);
-    stage.client().ok(requests[0]);
+    stage.client().ask(&query(requests[0]));
     stage.await_analysis();
     direct.ok(fill);
     let bytes: Vec<_> = requests.iter().map(|sql| query(sql)).collect();
@@ -69,6 +68,34 @@ fn an_upsert_only_if_the_time_is_later() {
         &[upsert!("a"), upsert!("b"), upsert!("c")],
         "SELECT id, v FROM t",
     );
+}
+
+#[test]
+fn an_update_only_if_a_time_named_now_is_later() {
+    check_as_alone(
+        "CREATE TABLE t (id int PRIMARY KEY, n int, at timestamptz)",
+        "DELETE FROM t; INSERT INTO t VALUES (1, 0, '2020-01-01')",
+        &["UPDATE t SET n = n + 1, at = 'now' WHERE id = 1 AND at < 'now'"; 5],
+        "SELECT id, n FROM t",
+    );
+}
+
+/// PostgreSQL checks the condition with fewer operators first.
+#[test]
+fn an_error_before_a_condition_that_is_false() {
+    for (guards, then) in [
+        ("a + b + c >= 5 AND 100 / a > 3", "a = 0"),
+        ("b = 5 AND note ~ pattern", "pattern = '('"),
+        ("note ~ pattern AND b = 5", "pattern = '('"),
+    ] {
+        let sql = format!("UPDATE t SET n = n + 1 WHERE id = 1 AND {guards}");
+        check_as_alone(
+            "CREATE TABLE t (id int PRIMARY KEY, n int, a int, b int, c int, note text, pattern text); INSERT INTO t VALUES (1, 0, 20, 1, 1, 'x', 'x')",
+            &format!("UPDATE t SET n = 0, {then}"),
+            &[sql.as_str(); 5],
+            "SELECT id, n FROM t",
+        );
+    }
 }
 
 /// Alone, no two of them have the same time.

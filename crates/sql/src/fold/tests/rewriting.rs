@@ -423,6 +423,12 @@ fn updates_that_may_fail_without_a_row_are_marked() {
         "UPDATE stock SET qty = qty - $1 WHERE id = $2 AND qty >= $1"
     ));
     assert!(!may_fail("UPDATE stock SET qty = $1 WHERE id = $2"));
+    assert!(may_fail(
+        "UPDATE stock SET qty = 1 WHERE id = $2 AND qty > $1 AND 100 / qty > 3"
+    ));
+    assert!(!may_fail(
+        "UPDATE stock SET qty = 1 WHERE id = $2 AND 100 / qty > 3"
+    ));
 }
 
 /// A varchar(8).
