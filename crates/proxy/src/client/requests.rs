@@ -223,10 +223,7 @@ impl Client {
             RequestPlan::Listen(_, request) => self.relay_alone(request.bytes, Wrap::No).await,
             // In session mode a client is in no group.
             RequestPlan::Group(request) if self.mode == PoolMode::Session => {
-                let wrap = match request.template.hints().target_affect_row {
-                    Some(_) => Wrap::Begin,
-                    None => Wrap::No,
-                };
+                let wrap = Wrap::of(request.template.hints());
                 self.relay_alone(request.bytes, wrap).await
             }
             RequestPlan::Group(request) => self.handle_single(request).await,

@@ -7,7 +7,6 @@ use super::{Client, ClientEnd};
 use crate::cancel::ClientState;
 use bytes::Bytes;
 use paceline_batch::analysis::GroupingDecision;
-use paceline_batch::line::LineKeys;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_pool::analysis::AnalysisTask;
 use paceline_pool::pool::{AnalysisState, CheckoutResult, PooledServer, WaitResult};
@@ -145,11 +144,7 @@ impl Client {
         let (decision, analysis) = self.decide(state, &mut request);
         let reads = decision.joins_reads();
         let GroupingDecision { spec, would_group } = decision;
-        let wrap = match (request.template.hints().target_affect_row, &spec.keys) {
-            (None, _) => Wrap::No,
-            (Some(1), LineKeys::One(_)) => Wrap::OneRow,
-            _ => Wrap::Begin,
-        };
+        let wrap = Wrap::of(request.template.hints());
         let planned = Arc::new(request);
         let shown = spec.group.is_some() || spec.probe_group.is_some() || planned.awaits_analysis;
         let checkout = self.pool.check_out(self.admission, spec, would_group, || {

@@ -2,7 +2,7 @@
 
 use super::expect::Expect;
 use super::retry::Retry;
-use super::state::{Disposition, Extended, RelayContext, RelayState, TransactionEnd};
+use super::state::{Disposition, Extended, RelayContext, RelayState, TransactionEnd, Wrap};
 use super::statement_names::TAKEN;
 use crate::errors::is_stale_plan;
 use crate::server::NAME_PREFIX;
@@ -113,16 +113,20 @@ impl RelayState {
 
     /// Whether the request has had no effect, and the client has received nothing that the new rows could contradict,
     /// neither now nor by an earlier description, unless the request asks for a new one. (A procedure may have committed
-    /// before it failed. A transaction that Paceline began can only be ended.)
+    /// before it failed.)
     fn may_retry(&self) -> bool {
         let begins = match self.expect.front() {
             Some(Expect::Bind { described, .. }) => !described || self.expect.describe(),
             Some(Expect::Query { by_name, .. }) => *by_name,
             _ => false,
         };
+        let unbegun = match self.wrap {
+            Wrap::No => Status::Idle,
+            Wrap::Begin => Status::Transaction,
+        };
         begins
             && !self.is_session_pooling()
-            && self.status == Status::Idle
+            && self.status == unbegun
             && self.status_before == Status::Idle
             && matches!(self.retry, Retry::Allowed { .. })
     }

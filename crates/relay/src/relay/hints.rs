@@ -75,9 +75,6 @@ impl RelayState {
     }
 
     pub(super) fn release_held(&mut self, to_client: &mut BytesMut) {
-        if self.wrap == Wrap::OneRow && self.misses_target() && !self.request.failed {
-            self.report_missed_target(to_client);
-        }
         let held = std::mem::take(&mut self.request.held);
         to_client.put_slice(&held);
     }

@@ -2,7 +2,9 @@
 
 use super::expect::Expect;
 use super::listening::write_notification;
-use super::state::{Body, Disposition, RelayContext, RelayState, RelayedError, RequestProgress};
+use super::state::{
+    Body, Disposition, RelayContext, RelayState, RelayedError, RequestProgress, Wrap,
+};
 use crate::server::AcceptedParse;
 use bytes::{Buf, BufMut, BytesMut};
 use paceline_sql::{Hints, SessionChange};
@@ -346,6 +348,10 @@ impl RelayState {
             _ if self.retry.begins() => {
                 self.request = RequestProgress::default();
                 self.saw_error = false;
+                if self.wrap == Wrap::Begin {
+                    self.inject_query("ROLLBACK", Expect::InjectedQuery, context, to_server);
+                    self.begin_transaction(context, to_server);
+                }
                 return Ok(Disposition::Swallow);
             }
             _ => {}

@@ -50,8 +50,17 @@ pub enum Wrap {
     No,
     /// By a transaction. The number of rows decides between COMMIT and ROLLBACK.
     Begin,
-    /// Not at all: the request changes at most one row and must change one, so there is nothing to undo if it misses.
-    OneRow,
+}
+
+impl Wrap {
+    /// The wrap of a single statement that is relayed alone. The catalog analysis has no influence: the table may have changed since,
+    /// and only PostgreSQL knows the number of rows.
+    pub fn of(hints: Hints) -> Self {
+        match hints.target_affect_row {
+            Some(_) => Self::Begin,
+            None => Self::No,
+        }
+    }
 }
 
 /// A client on a server connection.

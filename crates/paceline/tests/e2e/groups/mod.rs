@@ -39,6 +39,7 @@ mod shared_reads;
 mod show_groups;
 mod sizes;
 mod synchronous;
+mod targets;
 mod upsert;
 mod upsert_rows;
 

@@ -217,25 +217,6 @@ fn a_wrapped_request_that_fails_is_rolled_back() {
 }
 
 #[test]
-fn a_change_of_at_most_one_row_reports_a_missed_target_without_a_transaction() {
-    let mut test = TestRelay::wrapped(Wrap::OneRow);
-    assert!(test.own().is_empty());
-    test.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
-    assert_eq!(
-        test.server([complete("UPDATE 0"), ready('I')]),
-        [MISSED, "ready I"]
-    );
-    assert!(test.own().is_empty() && test.relay.is_over());
-
-    let mut test = TestRelay::wrapped(Wrap::OneRow);
-    test.client([query(&update("TARGET_AFFECT_ROW(1)"))]);
-    assert_eq!(
-        test.server([complete("UPDATE 1"), ready('I')]),
-        ["UPDATE 1", "ready I"]
-    );
-}
-
-#[test]
 fn bare_hints_reach_the_server_as_a_comment() {
     let mut test = TestRelay::new();
     let sent = test.client([query(

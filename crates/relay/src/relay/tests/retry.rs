@@ -1,7 +1,8 @@
 //! A plan that no longer fits its table: the request is retried, if the client cannot notice.
 
 use super::test_relay::TestRelay;
-use crate::relay::Wrap;
+use crate::relay::{RelayState, Wrap};
+use bytes::BytesMut;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 
@@ -121,17 +122,36 @@ fn a_statement_that_is_executed_by_name_is_retried() {
 }
 
 #[test]
-fn a_request_that_paceline_began_is_not_retried() {
-    let mut test = TestRelay::wrapped(Wrap::Begin);
+fn a_transaction_that_paceline_began_is_retried() {
+    let mut test = prepared();
+    let mut out = BytesMut::new();
+    test.with_context(|relay, context| {
+        *relay = RelayState::start(context, Wrap::Begin, &mut out);
+    });
+    assert_eq!(test.read_to_server(&out), ["Query BEGIN"]);
     test.relay.allow_retry();
-    test.client([parse("", "SELECT * FROM t"), bind(""), execute(), sync()]);
-    let got = test.server([
+    test.client([bind("a"), execute(), sync()]);
+    let stale = [complete("BEGIN"), ready('T'), stale_plan(), ready('E')];
+    assert!(test.server(stale).is_empty());
+    assert_eq!(test.own(), ["Query ROLLBACK", "Query BEGIN"]);
+    assert!(test.relay.take_retry() && !test.relay.take_retry());
+    test.client([bind("a"), execute(), sync()]);
+    let begun = [
+        complete("ROLLBACK"),
+        ready('I'),
         complete("BEGIN"),
         ready('T'),
+    ];
+    assert!(test.server(begun).is_empty());
+    let got = test.server([
+        closed(),
         parsed(),
-        stale_plan(),
-        ready('E'),
+        bound(),
+        complete("SELECT 0"),
+        ready('T'),
     ]);
-    assert_eq!(got.len(), 2, "{got:?}");
-    assert!(!test.relay.take_retry());
+    assert_eq!(got, ["bound", "SELECT 0"]);
+    assert_eq!(test.own(), ["Query COMMIT"]);
+    assert_eq!(test.server([complete("COMMIT"), ready('I')]), ["ready I"]);
+    assert!(test.relay.is_over() && !test.relay.saw_error());
 }
