@@ -13,9 +13,9 @@
 //! For each message sent, `expect_queue` holds an `Expect` (chapter "Message Flow").
 //!
 //! From the server: `server_messages` matches each message with the queue. `commits` and `ddl` note committed writes and changes of the
-//! catalog. `errors`, `error_position` and `hints` handle errors and the end of hinted transactions, `columns` the columns that a
-//! client knows, `copy` COPY FROM STDIN, and `retry` plans that no longer fit. `listening` holds answers until notifications have
-//! arrived.
+//! catalog. `errors`, `error_position` and `hints` handle errors and the end of hinted transactions, `targeted_portal` row limits of
+//! statements that must affect an exact number of rows, `columns` the columns that a client knows, `copy` COPY FROM STDIN, and `retry`
+//! plans that no longer fit. `listening` holds answers until notifications have arrived.
 //!
 //! State: `state` holds all of it. `effects` determines what a statement changes, and `text_changes` distributes that among the
 //! statements of a text. `session_changes` applies it (`settings_undo_log`, `reported_settings`, `sequences`,
@@ -56,6 +56,7 @@ mod state;
 mod state_policy;
 mod statement_names;
 mod statements_by_name;
+mod targeted_portal;
 mod text_changes;
 mod tokenization;
 

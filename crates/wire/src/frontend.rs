@@ -271,9 +271,14 @@ pub fn write_execute(out: &mut BytesMut) {
 
 /// Appends `Execute` of a portal without a row limit.
 pub fn write_execute_of(out: &mut BytesMut, portal: &[u8]) {
+    write_execute_limited(out, portal, 0);
+}
+
+/// Appends `Execute` of a portal. 0 is no row limit.
+pub fn write_execute_limited(out: &mut BytesMut, portal: &[u8], rows_max: i32) {
     frame::write(out, tag::EXECUTE, |out| {
         put_cstr(out, portal);
-        out.put_u32(0);
+        out.put_i32(rows_max);
     });
 }
 

@@ -1,6 +1,7 @@
 //! Expected answers of the server, one for each message that it answers.
 
 use super::refusal::RelayRefusal;
+use super::targeted_portal::TargetedExecution;
 use super::text_changes::TextChanges;
 use crate::server::{Closed, StatementKey};
 use crate::session::Undo;
@@ -32,12 +33,26 @@ pub(super) struct SessionQuery {
 pub(super) struct Execution {
     pub(super) changes: TextChanges,
     pub(super) hints: Hints,
+    /// The execution of a portal whose statement must affect an exact number of rows.
+    pub(super) targeted: Option<Box<TargetedExecution>>,
 }
 
 impl From<(Vec<SessionChange>, Hints)> for Execution {
     fn from((changes, hints): (Vec<SessionChange>, Hints)) -> Self {
-        let changes = changes.into();
-        Self { changes, hints }
+        Self {
+            changes: changes.into(),
+            hints,
+            targeted: None,
+        }
+    }
+}
+
+impl Execution {
+    /// The server has sent rows.
+    pub(super) fn has_rows(&mut self) {
+        if let Some(targeted) = &mut self.targeted {
+            targeted.has_rows = true;
+        }
     }
 }
 

@@ -2,19 +2,40 @@
 
 use super::expect::Expect;
 use super::state::{Disposition, RelayContext, RelayState, TransactionEnd, Wrap};
-use crate::errors::not_exactly;
+use super::targeted_portal::{AffectedRows, TargetedExecution};
+use crate::errors::{limit_below_target, not_exactly};
 use bytes::{BufMut, BytesMut};
 use paceline_sql::Hints;
 use paceline_wire::Frame;
-use paceline_wire::backend::{self, Status};
+use paceline_wire::backend::{Status, tag};
+use paceline_wire::frame::write_empty;
 
 impl RelayState {
-    pub(super) fn complete(&mut self, frame: Frame<'_>, hints: Hints) -> Disposition {
-        self.request.hints = hints;
+    pub(super) fn complete(
+        &mut self,
+        frame: Frame<'_>,
+        mut hints: Hints,
+        targeted: Option<&TargetedExecution>,
+        to_client: &mut BytesMut,
+    ) -> Disposition {
         if hints == Hints::default() {
+            self.request.hints = hints;
             return Disposition::Forward;
         }
-        self.request.rows = backend::affected_rows(frame.body());
+        let rows = AffectedRows::of(frame, targeted);
+        if targeted.is_some_and(TargetedExecution::continues) {
+            // The number of rows of the first execution remains.
+            hints.target_affect_row = self.request.hints.target_affect_row;
+        } else {
+            self.request.rows = rows;
+        }
+        self.request.hints = hints;
+        if targeted.is_some_and(|targeted| targeted.stops_at_limit(rows)) {
+            self.pass_held(to_client);
+            self.retry.answered();
+            write_empty(&mut self.request.held, tag::PORTAL_SUSPENDED);
+            return Disposition::Swallow;
+        }
         Disposition::Hold
     }
 
@@ -42,7 +63,7 @@ impl RelayState {
 
     fn misses_target(&self) -> bool {
         match (self.request.hints.target_affect_row, self.request.rows) {
-            (Some(wanted), found) => found != Some(wanted),
+            (Some(wanted), found) => found != Some(AffectedRows::Exactly(wanted)),
             (None, _) => false,
         }
     }
@@ -71,7 +92,15 @@ impl RelayState {
         let wanted = self.request.hints.target_affect_row.unwrap_or_default();
         self.request.held.clear();
         self.request.failed = true;
-        not_exactly(wanted, self.request.rows.unwrap_or_default()).write(to_client);
+        let error = match self.request.rows {
+            Some(AffectedRows::AtLeast(found)) if found <= wanted => limit_below_target(wanted),
+            Some(AffectedRows::AtLeast(found)) => {
+                not_exactly(wanted, format_args!("at least {found}"))
+            }
+            Some(AffectedRows::Exactly(found)) => not_exactly(wanted, found),
+            None => not_exactly(wanted, 0),
+        };
+        error.write(to_client);
     }
 
     pub(super) fn release_held(&mut self, to_client: &mut BytesMut) {

@@ -4,6 +4,7 @@
 //! Clients bind the unnamed portal very often, and execute it in the same request: if the server refuses or skips that `Bind`, it skips the
 //! `Execute`, too. So former unnamed portals are few, and matter only to a request that executes the unnamed portal without a `Bind` of it.
 
+use super::targeted_portal::TargetedPortal;
 use crate::server::StatementKey;
 use crate::template::Template;
 use foldhash::{HashMap, HashMapExt};
@@ -32,6 +33,8 @@ pub(super) struct Portal {
     pub(super) sets: Vec<SessionChange>,
     /// Paceline has executed the portal, without a server. PostgreSQL executes such a portal once.
     pub(super) done: bool,
+    /// `None` unless its statement must affect an exact number of rows.
+    pub(super) targeted: Option<TargetedPortal>,
 }
 
 /// The portals that an execution may also execute.

@@ -1,10 +1,11 @@
 //! Portals: statements with values bound to them, and their execution.
 
 use super::effects::uncertain;
-use super::expect::Expect;
+use super::expect::{Execution, Expect};
 use super::not_yet::NotYet;
 use super::portal_map::{Others, Portal};
 use super::state::{RelayContext, RelayState};
+use super::targeted_portal::TargetedPortal;
 use crate::server::StatementKey;
 use crate::template::Template;
 use bytes::BytesMut;
@@ -44,6 +45,7 @@ impl RelayState {
     ) -> Result<(), NotYet> {
         let portal = Reader::new(frame.body()).cstr().unwrap_or_default();
         let bound = self.portals.get(portal);
+        let targeted = bound.and_then(|bound| bound.targeted.clone());
         let (template, done) = match bound {
             Some(bound) => (Some(Arc::clone(&bound.template)), bound.done),
             None => (None, false),
@@ -75,7 +77,15 @@ impl RelayState {
         context.meet_temporaries(&changes, &self.pinned_for);
         let drops = changes.iter().any(SessionChange::drops_statements);
         self.marks_listening(&changes, context, out);
-        self.pass(frame, Expect::Execute((changes, hints).into()), out);
+        let mut execution = Execution::from((changes, hints));
+        let targeted = targeted.map(|portal| portal.execute(frame, out));
+        match targeted.and_then(Result::ok) {
+            Some(targeted) => {
+                execution.targeted = Some(Box::new(targeted));
+                self.expect.push_back(Expect::Execute(execution));
+            }
+            None => self.pass(frame, Expect::Execute(execution), out),
+        }
         if drops {
             self.close_all_at_execute(context);
         }
@@ -113,6 +123,7 @@ impl RelayState {
             key,
             sets,
             done: false,
+            targeted: (template.hints().target_affect_row).map(|_| TargetedPortal::default()),
         };
         self.portals.bind(bind.portal, portal);
     }

@@ -5,6 +5,7 @@ use super::listening::write_notification;
 use super::state::{
     Body, Disposition, RelayContext, RelayState, RelayedError, RequestProgress, Wrap,
 };
+use super::targeted_portal::TargetedExecution;
 use crate::server::AcceptedParse;
 use bytes::{Buf, BufMut, BytesMut};
 use paceline_sql::{Hints, SessionChange};
@@ -64,6 +65,9 @@ impl RelayState {
                 self.retry.answered();
                 let opaque = opaque_len(input)?;
                 let swallow = self.expect.front().is_some_and(Expect::is_injected);
+                if let Some(Expect::Execute(execution)) = self.expect.front_mut() {
+                    execution.has_rows();
+                }
                 self.body = match swallow {
                     true => Body::Swallow(opaque),
                     false => Body::Forward(opaque),
@@ -129,7 +133,7 @@ impl RelayState {
     }
 
     /// Forwards what was held: the request has further answers.
-    fn pass_held(&mut self, to_client: &mut BytesMut) {
+    pub(super) fn pass_held(&mut self, to_client: &mut BytesMut) {
         if !self.request.held.is_empty() {
             to_client.put_slice(&self.request.held.split());
         }
@@ -246,7 +250,8 @@ impl RelayState {
                 tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED,
                 Some(Expect::Execute(execution) | Expect::Query { execution, .. }),
             ) => {
-                let (changes, hints) = (execution.changes.take_next(), execution.hints);
+                let changes = execution.changes.take_next();
+                let hints = (execution.hints, execution.targeted.take());
                 self.executed(frame, &changes, hints, context, to_client)
             }
             (tag::COPY_IN_RESPONSE, _) => {
@@ -285,7 +290,7 @@ impl RelayState {
         &mut self,
         frame: Frame<'_>,
         changes: &[SessionChange],
-        hints: Hints,
+        (hints, targeted): (Hints, Option<Box<TargetedExecution>>),
         context: &mut RelayContext<'_>,
         to_client: &mut BytesMut,
     ) -> Disposition {
@@ -303,7 +308,7 @@ impl RelayState {
                 backend::write_command_complete(to_client, command);
                 Disposition::Swallow
             }
-            None => self.complete(frame, hints),
+            None => self.complete(frame, hints, targeted.as_deref(), to_client),
         }
     }
 

@@ -9,6 +9,7 @@ use super::portal_map::Portals;
 use super::retry::Retry;
 use super::settings_undo_log::SettingsUndoLog;
 use super::state_policy::StatePolicy;
+use super::targeted_portal::AffectedRows;
 use crate::local_show::ShowSource;
 use crate::parsed::ColumnsId;
 use crate::server::{AcceptedParse, ServerSide};
@@ -197,7 +198,7 @@ pub(super) struct RequestProgress {
     /// A failed statement has the hint `ROLLBACK_ON_FAIL`.
     pub(super) rolls_back: bool,
     /// Number of rows that the last statement with hints has changed.
-    pub(super) rows: Option<u64>,
+    pub(super) rows: Option<AffectedRows>,
     /// The answer from the last CommandComplete on, until the transaction has ended as the hint demands.
     pub(super) held: BytesMut,
     /// The end of the transaction that Paceline has begun.

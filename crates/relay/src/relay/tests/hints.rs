@@ -3,6 +3,7 @@
 use super::test_relay::TestRelay;
 use crate::relay::Wrap;
 use bytes::BytesMut;
+use paceline_testing::messages::Wire;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 use paceline_testing::read_out;
@@ -214,6 +215,70 @@ fn a_wrapped_request_that_fails_is_rolled_back() {
     assert_eq!(got, ["ERROR 23514: check"]);
     assert_eq!(test.own(), ["Query ROLLBACK"]);
     assert_eq!(test.server([complete("ROLLBACK"), ready('I')]), ["ready I"]);
+}
+
+/// A wrapped request with these messages after `Parse` and `Bind`. Returns the bytes that the server receives for them.
+fn limited(target: u64, messages: &[Wire]) -> (TestRelay, Vec<u8>) {
+    let mut test = TestRelay::wrapped(Wrap::Begin);
+    test.own();
+    let sql = format!("UPDATE /*+ TARGET_AFFECT_ROW({target}) */ t SET a = 1 RETURNING a");
+    test.client([parse("", &sql), bind("")]);
+    let sent = test.client_bytes(messages.concat());
+    let begun = [complete("BEGIN"), ready('T'), parsed(), bound()];
+    assert_eq!(test.server(begun), ["parsed", "bound"]);
+    (test, sent)
+}
+
+#[test]
+fn a_row_limit_is_raised_by_one_to_learn_the_number_of_rows() {
+    for (limit, raised) in [
+        (1, 2),
+        (7, 8),
+        (0, 0),
+        (i32::MAX as u32, 0),
+        (u32::MAX, u32::MAX),
+    ] {
+        let (_, sent) = limited(1, &[execute_portal("", limit), sync()]);
+        assert_eq!(
+            sent,
+            [execute_portal("", raised), sync()].concat(),
+            "{limit}"
+        );
+    }
+}
+
+#[test]
+fn a_portal_whose_rows_end_at_the_limit_is_suspended() {
+    let (mut test, _) = limited(1, &[execute_portal("", 1), execute_portal("", 1), sync()]);
+    assert_eq!(test.server([row(&["1"]), complete("UPDATE 1")]), ["row 1"]);
+    let got = test.server([complete("UPDATE 0"), ready('T')]);
+    assert_eq!(got, ["suspended"]);
+    assert_eq!(test.own(), ["Query COMMIT"]);
+    let got = test.server([complete("COMMIT"), ready('I')]);
+    assert_eq!(got, ["UPDATE 0", "ready I"]);
+}
+
+#[test]
+fn a_statement_without_rows_is_not_suspended() {
+    let (mut test, _) = limited(1, &[execute_portal("", 1), sync()]);
+    test.server([complete("UPDATE 1"), ready('T')]);
+    assert_eq!(test.own(), ["Query COMMIT"]);
+    let got = test.server([complete("COMMIT"), ready('I')]);
+    assert_eq!(got, ["UPDATE 1", "ready I"]);
+}
+
+#[test]
+fn more_rows_than_the_limit_miss_the_target() {
+    let more = "ERROR 21000: statement affected at least 2 rows, but its hint demands TARGET_AFFECT_ROW(1)";
+    let unknown =
+        "ERROR 0A000: a row limit of less than 2 is not supported with TARGET_AFFECT_ROW(2)";
+    for (target, error) in [(1, more), (2, unknown)] {
+        let (mut test, _) = limited(target, &[execute_portal("", 1), sync()]);
+        let got = test.server([row(&["1"]), row(&["1"]), suspended(), ready('T')]);
+        assert_eq!(got, ["row 1", "row 1", error]);
+        assert_eq!(test.own(), ["Query ROLLBACK"]);
+        assert_eq!(test.server([complete("ROLLBACK"), ready('I')]), ["ready I"]);
+    }
 }
 
 #[test]

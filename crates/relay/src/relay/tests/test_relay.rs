@@ -128,10 +128,16 @@ impl TestRelay {
 
     /// The client sends these messages. Returns what the server receives.
     pub(super) fn client<const N: usize>(&mut self, messages: [Wire; N]) -> Vec<String> {
+        let sent = self.client_bytes(messages.concat());
+        self.read_to_server(&sent)
+    }
+
+    /// As [`TestRelay::client`], in bytes.
+    pub(super) fn client_bytes(&mut self, messages: Vec<u8>) -> Vec<u8> {
         let mut out = BytesMut::new();
-        self.pending.extend(messages.concat());
+        self.pending.extend(messages);
         self.take_pending(&mut out);
-        self.read_to_server(&out)
+        out.to_vec()
     }
 
     /// Processes the client's messages as far as possible now. Parses texts that must be parsed first.
