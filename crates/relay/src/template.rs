@@ -213,6 +213,12 @@ impl Template {
             && !self.local_show
     }
 
+    /// Whether the text is one write that returns no rows.
+    pub fn returns_no_rows(&self) -> bool {
+        let statement = self.statement.as_ref();
+        statement.is_some_and(|statement| statement.returns_no_rows)
+    }
+
     /// Whether Paceline may answer the text (`SHOW hotspot…`).
     pub fn is_local_show(&self) -> bool {
         self.local_show

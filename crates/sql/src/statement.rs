@@ -21,6 +21,7 @@ use crate::time_read;
 use crate::transaction;
 use crate::tree::Record;
 use crate::update::{self, Update};
+use pg_query::NodeEnum;
 
 /// Maximum number of tokens of a text whose parts are extracted ([`Statement::update`], [`Statement::insert`],
 /// [`Statement::take`], [`Statement::call`]). Because processing its parts would take long, no strategy rewrites a longer
@@ -62,6 +63,8 @@ pub struct Statement {
     pub function_fields: Vec<Name>,
     /// Whether FROM has a function. Then a name after any alias may follow a value of any type.
     pub has_function_in_from: bool,
+    /// Whether the text is one INSERT, UPDATE, DELETE or MERGE without RETURNING.
+    pub returns_no_rows: bool,
     /// Whether the text reads a sample of a table (`TABLESAMPLE`).
     pub samples: bool,
     /// Whether the text may show what another server with equal tables does not have: system columns, the names of the session's
@@ -96,6 +99,16 @@ pub struct Statement {
     pub may_create: bool,
     /// The database that no other session may use (`DROP DATABASE` and similar statements).
     pub exclusive: Option<String>,
+}
+
+fn returns_no_rows(statements: &[NodeEnum]) -> bool {
+    match statements {
+        [NodeEnum::InsertStmt(insert)] => insert.returning_clause.is_none(),
+        [NodeEnum::UpdateStmt(update)] => update.returning_clause.is_none(),
+        [NodeEnum::DeleteStmt(delete)] => delete.returning_clause.is_none(),
+        [NodeEnum::MergeStmt(merge)] => merge.returning_clause.is_none(),
+        _ => false,
+    }
 }
 
 /// Parses a text, possibly with `$n` parameters.
@@ -139,6 +152,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         value_fields: references::value_fields(&tree),
         function_fields: references::function_fields(&tree),
         has_function_in_from: references::has_function_in_from(&tree),
+        returns_no_rows: returns_no_rows(&statements),
         samples: tree.contains(&["RangeTableSample"]),
         server_bound: server_bound::is_server_bound(&tree),
         needs_constants,

@@ -262,9 +262,9 @@ impl KnownStatement {
                 (Arc::clone(template), Some(client_parse.clone()))
             }
         };
-        Some(Self {
-            template,
+        single.is_whole(&template).then(|| Self {
             form: single.form(),
+            template,
             client_parse,
             is_recent: false,
         })

@@ -218,7 +218,8 @@ impl RequestKind {
             (Self::Empty, tag::PARSE) => Self::Parsed { named: !unnamed },
             (Self::Empty | Self::Parsed { .. }, tag::BIND) if unnamed => Self::Bound,
             (Self::Bound, tag::DESCRIBE) if body == [b'P', 0] => Self::Described,
-            (Self::Bound | Self::Described, tag::EXECUTE) if body == [0; 5] => Self::Executed,
+            // The limit, if there is one, has no effect on a statement that returns no rows.
+            (Self::Bound | Self::Described, tag::EXECUTE) if unnamed => Self::Executed,
             (Self::Parsed { named: true } | Self::Prepares, tag::PARSE) if !unnamed && fits => {
                 Self::Prepares
             }

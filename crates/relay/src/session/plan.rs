@@ -150,17 +150,12 @@ impl ClientSession {
             return Ok(None);
         };
         let form = single.form();
-        let SingleStatement {
-            parse,
-            bind,
-            describe,
-        } = single;
-        let known = match parse {
+        let known = match single.parse {
             Some(_) => None,
-            None => self.statements.prepared(bind.statement),
+            None => self.statements.prepared(single.bind.statement),
         };
-        let template = match parse {
-            Some(parse) if parse.name != bind.statement => None,
+        let template = match &single.parse {
+            Some(parse) if parse.name != single.bind.statement => None,
             // A server must analyse a named statement for its client.
             Some(parse) if !parse.name.is_empty() => None,
             Some(parse) => match std::str::from_utf8(parse.text) {
@@ -169,13 +164,15 @@ impl ClientSession {
             },
             None => known.map(|(template, _)| Arc::clone(template)),
         };
+        let template = template.filter(|template| single.is_whole(template));
         // The server describes the columns again, so earlier ones do not matter.
         let client_parse = known.map(|(_, client_parse)| ClientParse {
-            columns: client_parse.columns.filter(|_| !describe),
+            columns: client_parse.columns.filter(|_| !single.describe),
             ..client_parse.clone()
         });
-        let offset = bind.rest.as_ptr() as usize - bytes.as_ptr() as usize;
-        let bound = BindValues::read(bind.rest, offset).ok();
+        let rest = single.bind.rest;
+        let offset = rest.as_ptr() as usize - bytes.as_ptr() as usize;
+        let bound = BindValues::read(rest, offset).ok();
         let request = template.zip(bound).map(|(template, bound)| Request {
             values: Values::Bound(bound),
             bytes: bytes.clone(),

@@ -1,6 +1,7 @@
 //! A request by the extended protocol that executes one statement.
 
 use crate::request::RequestForm;
+use crate::template::Template;
 use paceline_wire::Frames;
 use paceline_wire::backend::tag as back;
 use paceline_wire::frontend::{BindNames, Parse, tag};
@@ -10,10 +11,11 @@ pub(crate) struct SingleStatement<'a> {
     pub(crate) parse: Option<Parse<'a>>,
     pub(crate) bind: BindNames<'a>,
     pub(crate) describe: bool,
+    is_limited: bool,
 }
 
 impl<'a> SingleStatement<'a> {
-    /// Reads `[Parse] Bind [Describe portal] Execute Sync` of the unnamed portal without a row limit.
+    /// Reads `[Parse] Bind [Describe portal] Execute Sync` of the unnamed portal.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut frames = Frames::new(bytes).peekable();
         let parse = match frames.next_if(|f| f.tag == tag::PARSE) {
@@ -27,16 +29,24 @@ impl<'a> SingleStatement<'a> {
             return None;
         }
         let execute = frames.next_if(|f| f.tag == tag::EXECUTE)?;
-        let unlimited = execute.body() == [0; 5];
+        let limit = execute.body().strip_prefix(b"\0")?;
+        let limit = i32::from_be_bytes(limit.try_into().ok()?);
         let whole: usize = Frames::new(bytes).map(|f| f.bytes.len()).sum();
         let ends = frames.next_if(|f| f.tag == tag::SYNC).is_some()
             && frames.next().is_none()
             && whole == bytes.len();
-        (bind.portal.is_empty() && unlimited && ends).then_some(Self {
+        (bind.portal.is_empty() && limit >= 0 && ends).then_some(Self {
             parse,
             bind,
             describe: describe.is_some(),
+            is_limited: limit > 0,
         })
+    }
+
+    /// Whether PostgreSQL executes the statement as a whole. A row limit has no effect on a statement that returns no rows; pgjdbc sends
+    /// one with each `executeUpdate`.
+    pub(crate) fn is_whole(&self, template: &Template) -> bool {
+        !self.is_limited || template.returns_no_rows()
     }
 
     pub(crate) fn form(&self) -> RequestForm {

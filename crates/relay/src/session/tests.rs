@@ -199,6 +199,21 @@ fn extended_requests_of_another_shape_are_relayed() {
         test.is_alone([bind("p"), execute_portal("", 5), sync()]),
         "a row limit"
     );
+    for (name, text, alone) in [
+        ("u", "UPDATE t SET a = 1", false),
+        ("i", "INSERT INTO t VALUES (1)", false),
+        ("d", "WITH s AS (SELECT 1) DELETE FROM t", false),
+        ("r", "UPDATE t SET a = 1 RETURNING a", true),
+        (
+            "w",
+            "WITH s AS (DELETE FROM t RETURNING a) SELECT a FROM s",
+            true,
+        ),
+    ] {
+        test.prepare(name, text);
+        let request = [bind(name), execute_portal("", 1), sync()];
+        assert_eq!(test.is_alone(request), alone, "{text}");
+    }
     assert!(
         test.is_alone([bind("p"), describe_statement("p"), execute(), sync()]),
         "Describe of a statement"

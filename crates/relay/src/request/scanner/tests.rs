@@ -89,7 +89,7 @@ fn messages_of_a_copy_that_has_ended_belong_to_no_request() {
 #[test]
 fn only_requests_that_may_join_a_group_are_awaited() {
     for letters in [
-        "p", "pb", "pbd", "pbde", "nbe", "b", "be", "bde", "n", "nn", "ncn", "c",
+        "p", "pb", "pbd", "pbde", "pbE", "nbe", "b", "be", "bde", "n", "nn", "ncn", "c",
     ] {
         let out = messages(letters).concat();
         let mut scanner = RequestScanner::default();
@@ -100,8 +100,8 @@ fn only_requests_that_may_join_a_group_are_awaited() {
         assert!(!scanner.awaits_more());
     }
     for letters in [
-        "pp", "pn", "np", "B", "pB", "pD", "D", "pd", "pbD", "pbdd", "pbE", "E", "e", "pe", "C",
-        "pc", "nC", "bb", "beb", "bep", "pbec", "pbdeb", "cb", "ncb", "cp",
+        "pp", "pn", "np", "B", "pB", "pD", "D", "pd", "pbD", "pbdd", "E", "e", "pe", "C", "pc",
+        "nC", "bb", "beb", "bep", "pbec", "pbdeb", "cb", "ncb", "cp",
     ] {
         let parts = messages(letters);
         let (last, before) = parts.split_last().unwrap();
