@@ -354,6 +354,8 @@ impl RelayState {
                 self.request = RequestProgress::default();
                 self.saw_error = false;
                 if self.wrap == Wrap::Begin {
+                    // What the client sends next follows the ROLLBACK.
+                    self.status = Status::Idle;
                     self.inject_query("ROLLBACK", Expect::InjectedQuery, context, to_server);
                     self.begin_transaction(context, to_server);
                 }

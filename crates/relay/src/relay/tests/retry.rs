@@ -155,3 +155,24 @@ fn a_transaction_that_paceline_began_is_retried() {
     assert_eq!(test.server([complete("COMMIT"), ready('I')]), ["ready I"]);
     assert!(test.relay.is_over() && !test.relay.saw_error());
 }
+
+/// The statement is parsed again before it is executed by name.
+#[test]
+fn an_execute_by_name_is_retried_in_a_new_transaction() {
+    let mut test = prepared();
+    let mut out = BytesMut::new();
+    test.with_context(|relay, context| {
+        *relay = RelayState::start(context, Wrap::Begin, &mut out);
+    });
+    test.relay.allow_retry();
+    test.client([query("EXECUTE a")]);
+    let stale = [complete("BEGIN"), ready('T'), stale_plan(), ready('E')];
+    assert!(test.server(stale).is_empty());
+    assert_eq!(test.own(), ["Query ROLLBACK", "Query BEGIN"]);
+    assert!(test.relay.take_retry());
+    let sent = test.client([query("EXECUTE a")]);
+    assert!(
+        sent.iter().any(|message| message.starts_with("Parse")),
+        "{sent:?}"
+    );
+}
