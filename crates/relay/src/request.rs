@@ -11,12 +11,15 @@ use crate::parsed::ClientParse;
 use crate::settings::SessionSettings;
 use crate::template::Template;
 use bytes::{Bytes, BytesMut};
-use paceline_sql::{Literal, SequenceUse};
+use paceline_sql::{Literal, SequenceUse, depends_on_parse_time};
 use paceline_wire::backend;
 use paceline_wire::frontend::{self, BindValues, tag};
 use paceline_wire::reader::Reader;
 use paceline_wire::{Frames, frame};
 use std::sync::Arc;
+
+/// Maximum length of a text that PostgreSQL reads as a date or time (`MAXDATELEN`).
+const TIME_LEN_MAX: usize = 128;
 
 /// The protocol of a request. The answer uses the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -135,6 +138,15 @@ impl Request {
     /// All parameters: whether binary, and the bytes.
     pub fn parameters(&self) -> Vec<(bool, Option<&[u8]>)> {
         (1..).map_while(|number| self.parameter(number)).collect()
+    }
+
+    /// Whether a value may mean the time at which PostgreSQL reads it (`$1::timestamptz` of `now`). Texts have the same bytes in both
+    /// formats.
+    pub fn names_moment(&self) -> bool {
+        let mut values = self.parameters().into_iter();
+        values.any(|(_, value)| {
+            value.is_some_and(|value| value.len() <= TIME_LEN_MAX && depends_on_parse_time(value))
+        })
     }
 
     /// The result formats as bound: none, one for all columns, or one per column.

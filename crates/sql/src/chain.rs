@@ -12,8 +12,8 @@ mod tests;
 
 use crate::facts::{
     Added, Compared, FIRST_USER_DEFINED_OID, FieldNames, NOT_IN_C, NOT_POSTGRESQLS, Names,
-    TYPES_SQL, calls_sql, class_array, column_versions, name_array, regclass_literal, text_array,
-    type_versions, user_defined_types_sql, versions,
+    TYPES_SQL, calls_sql, class_array, column_versions, name_array, reads_moment_sql,
+    regclass_literal, text_array, type_versions, user_defined_types_sql, versions,
 };
 use crate::function::may_be_named;
 use crate::name::Name;
@@ -79,6 +79,8 @@ const NO_TABLE: &str = "there is no such table";
 const NOT_TABLES: &str = "views, rules, row security or tables of other servers";
 const TRIGGERS: &str = "triggers that are not declared may notify or change settings";
 const CALLS: &str = "functions that are not declared may notify or change settings";
+/// The effect of a member may depend on the time, which all members share.
+pub const BY_TIME: &str = "its effect may depend on the time, which the members share";
 const HIDDEN_CALLS: &str = "functions in defaults, constraints, indexes, operators or casts that are not declared may notify or change settings";
 
 impl<'a> Member<'a> {
@@ -156,14 +158,18 @@ impl<'a> Member<'a> {
     /// The checks that the statement must pass.
     pub fn questions(&self) -> Vec<Question> {
         let question = |sql: String, otherwise| Question { sql, otherwise };
-        vec![
+        let mut all = vec![
             question(format!("SELECT {}", self.relations_exist()), NO_TABLE),
             question(self.plain_tables_sql(), NOT_TABLES),
             question(self.triggers_sql(), TRIGGERS),
             question(self.calls_sql(), CALLS),
             question(self.hidden_calls_sql(), HIDDEN_CALLS),
             question(self.names.only_extensions_sql(), HIDDEN_CALLS),
-        ]
+        ];
+        if self.statement.has_on_conflict {
+            all.push(question(self.no_time_by_default_sql(), BY_TIME));
+        }
+        all
     }
 
     fn plain_tables_sql(&self) -> String {
@@ -227,6 +233,19 @@ impl<'a> Member<'a> {
             by_default = self.excluded_calls("f.adbin"),
             by_check = self.excluded_calls("k.conbin"),
             by_domain = self.excluded_calls("t.typdefaultbin"),
+        )
+    }
+
+    /// Checks that an INSERT stores no time unless its text names it: an earlier member may have stored the same time, which would be a
+    /// conflict, or which EXCLUDED would be compared with.
+    fn no_time_by_default_sql(&self) -> String {
+        format!(
+            "WITH RECURSIVE {tree}, {TYPES_SQL}, stored(expression) AS (\
+               SELECT f.adbin FROM tree JOIN pg_catalog.pg_attrdef f ON f.adrelid = tree.id \
+               UNION ALL SELECT t.typdefaultbin FROM types JOIN pg_catalog.pg_type t ON t.oid = types.id) \
+             SELECT NOT EXISTS (SELECT FROM stored WHERE {reads})",
+            tree = self.tree(),
+            reads = reads_moment_sql("stored.expression"),
         )
     }
 

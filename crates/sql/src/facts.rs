@@ -41,6 +41,7 @@ pub use named_tables::named_tables_sql;
 pub use names::Names;
 pub use numbers::{no_numbers_read_sql, quiet_tables_sql};
 pub use session::{PINNED_FORMS_SQL, TIMEOUTS_SQL};
+pub(crate) use stored_calls::reads_moment_sql;
 pub use stored_calls::{Evaluated, no_context_read_sql};
 pub use subscription::{
     DATABASE_SQL, SubscriptionSide, fingerprint_sql, portable_sql, publications_sql, readers_sql,

@@ -135,16 +135,20 @@ pub(crate) fn depends_on_parse_time(tree: &Record) -> bool {
     tree.any(&|node| {
         let text = node.record("val").filter(|_| node.kind == "AConst");
         let text = text.map_or("", |value| value.text("sval"));
-        text_depends_on_parse_time(text)
-            || (text.contains('\\') && text_depends_on_parse_time(&escapes::unescaped(text)))
+        text_depends_on_parse_time(text.as_bytes())
+            || (text.contains('\\')
+                && text_depends_on_parse_time(escapes::unescaped(text).as_bytes()))
     })
 }
 
 /// Whether a text may contain one of the words `now`, `today`, `tomorrow`, `yesterday`, alone or with a time of day.
-pub fn text_depends_on_parse_time(text: &str) -> bool {
-    let is_moment = |word: &str| MOMENTS.iter().any(|m| word.eq_ignore_ascii_case(m));
-    let mut words = text.split(|c: char| !c.is_ascii_alphabetic());
-    words.any(is_moment)
+pub fn text_depends_on_parse_time(text: &[u8]) -> bool {
+    let is_moment = |word: &[u8]| {
+        let mut moments = MOMENTS.iter();
+        moments.any(|moment| word.eq_ignore_ascii_case(moment.as_bytes()))
+    };
+    text.split(|byte| !byte.is_ascii_alphabetic())
+        .any(is_moment)
 }
 
 /// All table-like references, without names of CTEs that are in scope.

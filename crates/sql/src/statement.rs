@@ -18,7 +18,6 @@ use crate::sequences::{self, SequenceUse};
 use crate::server_bound;
 use crate::take::{self, Take};
 use crate::time_read;
-use crate::transaction;
 use crate::tree::Record;
 use crate::update::{self, Update};
 use pg_query::NodeEnum;
@@ -77,6 +76,8 @@ pub struct Statement {
     pub depends_on_transaction: bool,
     /// Whether the effect may depend on whether the time of its transaction is later than one that another statement has stored.
     pub decides_by_moment: bool,
+    /// Whether the text has an INSERT with ON CONFLICT.
+    pub has_on_conflict: bool,
     /// Whether the meaning of a backslash in a constant depends on settings of the server.
     pub has_escapes: bool,
     /// Whether a parameter is in a place where PostgreSQL requires a constant or gives it a special meaning (`ORDER
@@ -145,8 +146,9 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         take: take::of_statements(parts),
         call: call::of_statements(parts),
         depends_on_parse_time: references::depends_on_parse_time(&tree),
-        depends_on_transaction: transaction::depends_on_transaction(&tree),
+        depends_on_transaction: time_read::depends_on_transaction(&tree),
         decides_by_moment: time_read::decides_by_moment(&tree),
+        has_on_conflict: tree.contains(&["OnConflictClause"]),
         has_escapes: escapes::has_escapes(sql),
         fields: references::fields(&tree),
         value_fields: references::value_fields(&tree),

@@ -3,17 +3,29 @@
 use crate::tree::Record;
 
 /// PostgreSQL's own functions that return this time.
-const MOMENTS: [&str; 3] = ["now", "statement_timestamp", "transaction_timestamp"];
+pub(crate) const MOMENTS: [&str; 3] = ["now", "statement_timestamp", "transaction_timestamp"];
 
-/// The same, and the function that computes with its day.
+/// Those of them whose result is constant in a transaction.
+const CONSTANT_IN_TRANSACTION: [&str; 2] = ["now", "transaction_timestamp"];
+
+/// [`MOMENTS`], and the function that computes with its day.
 const TIMES: [&str; 4] = ["age", "now", "statement_timestamp", "transaction_timestamp"];
 
 /// The keyword of `SQLValueFunction` for a day (`SVFOP_CURRENT_DATE`).
 const CURRENT_DATE: i64 = 1;
 
+/// The first of its keywords that are more precise than a day.
+pub(crate) const FIRST_MOMENT: i64 = CURRENT_DATE + 1;
+
 /// The last of the keywords of `SQLValueFunction` that are times (`SVFOP_LOCALTIMESTAMP_N`). Behind it are the names of roles, of the
 /// database and of the schema.
 pub(crate) const LAST_TIME: i64 = 9;
+
+/// Whether a statement may return another value in a transaction of its own: it calls a function that is constant in a transaction, or
+/// uses a keyword such as `CURRENT_TIMESTAMP`.
+pub(crate) fn depends_on_transaction(tree: &Record) -> bool {
+    tree.any(&|node| node.kind == "SqlValueFunction" || is_read(node, &CONSTANT_IN_TRANSACTION, 0))
+}
 
 /// Whether the expression reads the time, or its day.
 pub(crate) fn reads_time(tree: &Record) -> bool {
@@ -22,21 +34,25 @@ pub(crate) fn reads_time(tree: &Record) -> bool {
 
 /// Whether the expression reads the time more precisely than its day: two requests alone get different values.
 pub(crate) fn reads_moment(tree: &Record) -> bool {
-    reads(tree, &MOMENTS, CURRENT_DATE + 1)
+    reads(tree, &MOMENTS, FIRST_MOMENT)
 }
 
 /// Whether the effect of a statement may depend on the order of its time and those that others have stored: it reads the time, and not
-/// only to store or to return it, or it does nothing if it meets a value that may be the time (ON CONFLICT without a target).
+/// only to store or to return it, or it does nothing if it meets a value that may be the time (ON CONFLICT without a target). A time that
+/// an INSERT with ON CONFLICT proposes may be the conflict, and EXCLUDED may compare it.
 pub(crate) fn decides_by_moment(tree: &Record) -> bool {
+    // A value that depends on no row.
+    let is_plain = |value: &Record| !value.contains(&["ColumnRef", "SubLink"]);
     match tree.kind {
-        // A value that depends on no row.
-        "ResTarget" if !tree.contains(&["ColumnRef", "SubLink"]) => false,
+        "ResTarget" if is_plain(tree) => false,
         "OnConflictClause" if tree.record("infer").is_none() => true,
+        "InsertStmt" if tree.record("on_conflict_clause").is_some() && reads_moment(tree) => true,
         _ => {
-            let is_value = |field: &str| field == "values_lists";
-            let mut parts = tree.children().filter(|(field, _)| !is_value(field));
-            is_read(tree, &MOMENTS, CURRENT_DATE + 1)
-                || parts.any(|(_, part)| decides_by_moment(part))
+            let is_value = |field: &str, part: &Record| field == "values_lists" && is_plain(part);
+            let mut parts = tree
+                .children()
+                .filter(|(field, part)| !is_value(field, part));
+            is_read(tree, &MOMENTS, FIRST_MOMENT) || parts.any(|(_, part)| decides_by_moment(part))
         }
     }
 }
@@ -79,6 +95,18 @@ mod tests {
                 false,
             ),
             ("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING", true),
+            (
+                "INSERT INTO t VALUES (1, now()) ON CONFLICT (a) DO UPDATE SET b = EXCLUDED.b WHERE t.b < EXCLUDED.b",
+                true,
+            ),
+            (
+                "INSERT INTO t SELECT now() ON CONFLICT (a) DO UPDATE SET n = t.n + 1",
+                true,
+            ),
+            (
+                "INSERT INTO t VALUES (1, (SELECT max(m) FROM s WHERE a < now()))",
+                true,
+            ),
             ("UPDATE t SET a = now() WHERE a < now()", true),
             ("UPDATE t SET n = CASE WHEN a < now() THEN 1 END", true),
             (
@@ -96,6 +124,27 @@ mod tests {
             ),
         ] {
             assert_eq!(parse(sql).unwrap().decides_by_moment, decides, "{sql}");
+        }
+    }
+
+    #[test]
+    fn statements_that_show_when_their_transaction_began_are_found() {
+        for sql in [
+            "SELECT now()",
+            "SELECT id FROM t WHERE at > pg_catalog.now() - interval '1 h'",
+            "SELECT TRANSACTION_TIMESTAMP()",
+            "SELECT current_timestamp(3)",
+            "SELECT id FROM t WHERE day = CURRENT_DATE",
+            "SELECT id FROM t ORDER BY at - localtime LIMIT 1",
+        ] {
+            assert!(parse(sql).unwrap().depends_on_transaction, "{sql}");
+        }
+        for sql in [
+            "SELECT now FROM t",
+            "SELECT 'now()'",
+            "SELECT upper(name) FROM t",
+        ] {
+            assert!(!parse(sql).unwrap().depends_on_transaction, "{sql}");
         }
     }
 

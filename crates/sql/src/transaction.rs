@@ -5,8 +5,6 @@
 #[cfg(test)]
 mod tests;
 
-use crate::tree::Record;
-
 /// A `BEGIN` or `START TRANSACTION` that is alone in its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Begin {
@@ -45,22 +43,6 @@ impl TransactionEnd {
             (Self::Commit, true) | (Self::Rollback, _) => "ROLLBACK",
         }
     }
-}
-
-/// Functions of PostgreSQL that return the time at which their transaction began.
-const CONSTANT_IN_TRANSACTION: [&str; 2] = ["now", "transaction_timestamp"];
-
-/// Whether a statement may return another value in a transaction of its own: it calls a function that is constant in a transaction,
-/// or uses a keyword such as `CURRENT_TIMESTAMP`.
-pub(crate) fn depends_on_transaction(tree: &Record) -> bool {
-    tree.any(&|node| match node.kind {
-        "SqlValueFunction" => true,
-        "FuncCall" => {
-            let name = node.names("funcname").pop();
-            name.is_some_and(|name| CONSTANT_IN_TRANSACTION.contains(&name.as_str()))
-        }
-        _ => false,
-    })
 }
 
 /// Recognizes a text that begins a transaction of the isolation level READ COMMITTED or of the default level, and that is not

@@ -15,7 +15,6 @@ use super::outcome::Invalidation;
 use super::outcome::{MemberOutcome, MemberResult, Retry, retry, retry_halves};
 use super::plan::PlannedRequest;
 use super::prelude::{ChainFacts, PRELUDE_STATEMENTS, Prelude};
-use super::row_key::depends_on_parse_time;
 use crate::line::GroupId;
 use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
@@ -43,20 +42,8 @@ pub fn group_of(request: &Request) -> Option<GroupId> {
         && !template.is_parsed_alone()
         && !template.reads_numbers()
         && template.pace.is_short()
-        && !names_moment(request);
+        && !request.names_moment();
     joins_chains.then(|| GroupId::of_settings(Strategy::Chain, request.settings.id))
-}
-
-/// Maximum length of a text that PostgreSQL reads as a date or time (`MAXDATELEN`).
-const TIME_LEN_MAX: usize = 128;
-
-/// Whether a value may mean the time at which PostgreSQL reads it, which the members share (`'now'`).
-fn names_moment(request: &Request) -> bool {
-    let mut values = request.parameters().into_iter();
-    values.any(|(binary, value)| {
-        let text = value.filter(|value| !binary && value.len() <= TIME_LEN_MAX);
-        text.is_some_and(depends_on_parse_time)
-    })
 }
 
 /// A chain in flight.

@@ -3,12 +3,13 @@
 
 use super::array::{Array, ArrayValue};
 use super::messages::{write_columns, write_head};
-use super::row_key::depends_on_parse_time;
 use crate::line::GroupId;
 use crate::strategy::Strategy;
 use bytes::BytesMut;
 use paceline_relay::parsed::ColumnsId;
 use paceline_relay::request::{Request, RequestForm};
+use paceline_relay::template::Template;
+use paceline_sql::depends_on_parse_time;
 use paceline_wire::backend::{self, Field};
 use paceline_wire::frontend;
 use std::ops::Deref;
@@ -17,11 +18,36 @@ use std::ops::Deref;
 /// the format of each.
 pub const FORMATS_MAX: usize = 64;
 
-/// OIDs of the types whose texts may mean a time by a word: date, time, timestamp, their versions with time zones, their ranges, and
-/// arrays of all of these.
-const TIME_TYPES: [u32; 16] = [
+/// OIDs of the types whose texts may mean a time by a word: date, time, timestamp, their versions with time zones, their ranges and
+/// multiranges, and arrays of all of these.
+const TIME_INPUT_TYPES: [u32; 22] = [
     1082, 1083, 1114, 1115, 1182, 1183, 1184, 1185, 1266, 1270, 3908, 3909, 3910, 3911, 3912, 3913,
+    4533, 4534, 4535, 6152, 6153, 6155,
 ];
+
+/// The names of these types. As functions, they convert texts, too.
+const TIME_NAMES: [&str; 11] = [
+    "date",
+    "datemultirange",
+    "daterange",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "timetz",
+    "tsmultirange",
+    "tsrange",
+    "tstzmultirange",
+    "tstzrange",
+];
+
+/// Whether the statement may convert a value of another type, such as text, to one of these types.
+fn converts_to_time(template: &Template) -> bool {
+    let Some(statement) = &template.statement else {
+        return true;
+    };
+    let mut names = statement.casts_to.iter().chain(&statement.functions);
+    names.any(|name| TIME_NAMES.contains(&name.name.as_str()))
+}
 
 /// Parameters and RETURNING columns of a template.
 #[derive(Debug, Clone)]
@@ -81,7 +107,7 @@ impl DescribedTemplate {
         let mut bits = 0;
         for (number, as_text) in carried {
             let (binary, value) = request.parameter(number)?;
-            if binary && as_text || self.is_moment(number, binary, value) {
+            if binary && as_text || self.is_moment(request, number, binary, value) {
                 return None;
             }
             bits |= u64::from(binary) << (number - 1);
@@ -89,12 +115,21 @@ impl DescribedTemplate {
         Some(bits)
     }
 
-    /// Whether a value means the time at which PostgreSQL reads it, which the members of a group share (`'now'`).
-    fn is_moment(&self, number: u32, binary: bool, value: Option<&[u8]>) -> bool {
+    /// Whether a value may mean the time at which PostgreSQL reads it, which the members of a group share (`'now'`).
+    fn is_moment(
+        &self,
+        request: &Request,
+        number: u32,
+        binary: bool,
+        value: Option<&[u8]>,
+    ) -> bool {
         let oid = self.parameters.get(number as usize - 1);
-        !binary
-            && oid.is_some_and(|oid| TIME_TYPES.contains(oid))
-            && value.is_some_and(depends_on_parse_time)
+        let is_time = oid.is_some_and(|oid| TIME_INPUT_TYPES.contains(oid));
+        let may_be_read = match is_time {
+            true => !binary,
+            false => converts_to_time(&request.template),
+        };
+        may_be_read && value.is_some_and(depends_on_parse_time)
     }
 
     /// Whether the client sends values of these types: another definition of a column may have been in force when a server described the

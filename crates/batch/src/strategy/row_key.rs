@@ -4,7 +4,7 @@
 use crate::line::{GroupId, LineKey, LineKeys};
 use paceline_relay::request::Request;
 use paceline_sql::fold::{KeyClass, KeyColumn};
-use paceline_sql::{KeyValue, TableFacts};
+use paceline_sql::{KeyValue, TableFacts, depends_on_parse_time};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -162,10 +162,6 @@ impl KeyPart {
             }),
         }
     }
-}
-
-pub(super) fn depends_on_parse_time(text: &[u8]) -> bool {
-    std::str::from_utf8(text).is_ok_and(paceline_sql::depends_on_parse_time)
 }
 
 /// Reads an integer. `None` if it is text in another form than PostgreSQL prints.

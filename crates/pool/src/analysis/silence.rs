@@ -6,13 +6,12 @@ use crate::server::{ServerConn, ServerError};
 use paceline_batch::strategy::ChainFacts;
 use paceline_config::Declared;
 use paceline_relay::template::Templates;
-use paceline_sql::chain::{Member, Reach};
+use paceline_sql::chain::{BY_TIME, Member, Reach};
 use paceline_sql::facts::Added;
 use paceline_sql::{Compared, Effect, Name, Statement};
 use std::sync::Arc;
 
 const NEITHER: &str = "it is neither a write nor a call of functions that may be one";
-const BY_TIME: &str = "its effect may depend on the time, which the members share";
 const UNKNOWN: &str = "what it may change is not known";
 
 /// The facts by which a statement is silent, or why they are unknown. `called` are the declared functions that it calls.

@@ -3,8 +3,8 @@
 //! first request that is not such a read (`relay/begin.rs`); from then on it is like any other.
 
 use super::deferred_transaction::{
-    DeferredTransaction, LIMITS, is_read_committed, is_read_only, is_sync, names_moment,
-    query_text, replace_status,
+    DeferredTransaction, LIMITS, is_read_committed, is_read_only, is_sync, query_text,
+    replace_status,
 };
 use super::idle_timer::{IdleLimit, IdleReason};
 use super::taken::Taken;
@@ -141,7 +141,7 @@ impl Client {
         !deferred.failed
             && !is_constant
             && !request.template.hints().commit_on_success
-            && !names_moment(request)
+            && !request.names_moment()
     }
 
     /// The limit of the time that a client may be idle in a deferred transaction; `None` without one.

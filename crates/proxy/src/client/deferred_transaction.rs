@@ -5,9 +5,8 @@ mod tests;
 
 use bytes::{Bytes, BytesMut};
 use paceline_batch::strategy::PlannedRequest;
-use paceline_relay::request::Request;
 use paceline_relay::settings::SessionSettings;
-use paceline_sql::{Begin, depends_on_parse_time};
+use paceline_sql::Begin;
 use paceline_wire::backend::Status;
 use paceline_wire::frontend::tag;
 use paceline_wire::reader::Reader;
@@ -113,14 +112,6 @@ fn value_of(sql: &str) -> Option<String> {
     let mut words = words.filter(|word| !word.is_empty());
     words.find(|word| *word == READ_ONLY)?;
     words.find(|word| *word != "to").map(str::to_owned)
-}
-
-/// Whether a parameter may refer to the beginning of the transaction (`$1::timestamptz` of `now`).
-pub(super) fn names_moment(request: &Request) -> bool {
-    let parameters = request.parameters();
-    let values = parameters.into_iter().filter_map(|(_, value)| value);
-    let mut texts = values.map(String::from_utf8_lossy);
-    texts.any(|text| depends_on_parse_time(&text))
 }
 
 /// Replaces the transaction status in the ReadyForQuery at the end of an answer.

@@ -6,6 +6,7 @@ use super::checks::CONTEXT_FUNCTIONS;
 use super::definition::RANDOM_FUNCTIONS;
 use super::grouped::EXCLUDED_FUNCTIONS;
 use crate::name::Name;
+use crate::time_read::{FIRST_MOMENT, LAST_TIME, MOMENTS};
 
 /// The stored expressions that a statement may evaluate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,5 +40,21 @@ pub fn no_context_read_sql(name: &Name, evaluated: Evaluated) -> String {
          SELECT NOT EXISTS (SELECT FROM stored WHERE {calls})",
         tree = tree_sql(name),
         calls = calls_sql("stored.expression", &condition),
+    )
+}
+
+/// The OIDs of `time`, `timestamp` and their versions with time zones.
+const TIMES: &str = "1083|1114|1184|1266";
+
+/// SQL condition: the stored expression may read the time at which its statement or transaction began, more precisely than its day; also
+/// by the cast of a text (`'now'::text::timestamp`).
+pub(crate) fn reads_moment_sql(expression: &str) -> String {
+    format!(
+        "({expression}::pg_catalog.text ~ 'SQLVALUEFUNCTION :op [{FIRST_MOMENT}-{LAST_TIME}] ' OR {expression}::pg_catalog.text ~ ' :resulttype ({TIMES}) ' \
+           OR {calls})",
+        calls = calls_sql(
+            expression,
+            &format!("p.proname = ANY ({})", text_array(MOMENTS)),
+        ),
     )
 }

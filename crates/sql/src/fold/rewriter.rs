@@ -28,6 +28,8 @@ pub(crate) struct Proposal<'a> {
     pub(crate) checks: &'a [Expr],
     /// The values of the proposed row that `checks` and the expressions of the UPDATE read.
     pub(crate) values: &'a [Proposed],
+    /// The columns in which the INSERT may store the time.
+    pub(crate) times: &'a [&'a str],
     /// Conditions on the client's privileges, as ` AND …`. If one is false, the fold changes nothing.
     pub(crate) rights: &'a str,
 }
@@ -138,23 +140,30 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Alone, each member has a later time than the one before it: `at < now()` holds for it though the one before it has set `at` to
-    /// `now()`. In a group, both times are equal.
+    /// `now()`, or inserted a row with it. In a group, both times are equal.
     fn refuse_shared_time(&self) -> Result<(), FoldRefusal> {
-        let is_time = |expr: &Expr| {
-            let proposed = self.proposed().iter();
-            let read = proposed.filter(|proposed| expr.parameters().contains(&proposed.parameter));
-            let mut values = read.map(|proposed| &proposed.value).chain([expr]);
-            values.any(Expr::reads_moment)
+        let uses_time = self.deciding_exprs().any(|expr| self.uses_time(expr));
+        let may_be_inserted = |name: &String| {
+            let times = self.proposal.map_or(&[][..], |proposal| proposal.times);
+            uses_time && times.contains(&name.as_str())
         };
-        let mut deciding = self.deciding_exprs().flat_map(Expr::columns);
         let is_set = |name: &String| {
             let mut assigned = self.assigned.iter();
-            assigned.any(|(column, expr)| column.name == *name && is_time(expr))
+            assigned.any(|(column, expr)| column.name == *name && self.uses_time(expr))
         };
-        match deciding.find(is_set) {
+        let mut read = self.deciding_exprs().flat_map(Expr::columns);
+        match read.find(|name| is_set(name) || may_be_inserted(name)) {
             Some(column) => Err(FoldRefusal::Time(column)),
             None => Ok(()),
         }
+    }
+
+    /// Whether an expression reads the time, also as a value of the row that a member proposes.
+    fn uses_time(&self, expr: &Expr) -> bool {
+        let proposed = self.proposed().iter();
+        let read = proposed.filter(|proposed| expr.parameters().contains(&proposed.parameter));
+        let mut values = read.map(|proposed| &proposed.value).chain([expr]);
+        values.any(Expr::reads_moment)
     }
 
     /// Whether a member reads the time.

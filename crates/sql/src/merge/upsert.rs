@@ -16,4 +16,4 @@ mod tests;
 pub use multi_row::{MultiRowUpsert, rewrite_multi_row};
 pub use one_row::{Then, Upsert, rewrite};
 pub use proposal::{OnConflict, on_conflict};
-pub use statement::UPSERT_RESULT_COLUMNS;
+pub use statement::{InsertedRows, UPSERT_RESULT_COLUMNS};

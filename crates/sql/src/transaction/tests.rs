@@ -124,24 +124,3 @@ fn a_failed_transaction_is_never_committed() {
     assert_eq!(command(TransactionEnd::Commit), ["COMMIT", "ROLLBACK"]);
     assert_eq!(command(TransactionEnd::Rollback), ["ROLLBACK", "ROLLBACK"]);
 }
-
-#[test]
-fn statements_that_show_when_their_transaction_began_are_found() {
-    for sql in [
-        "SELECT now()",
-        "SELECT id FROM t WHERE at > pg_catalog.now() - interval '1 h'",
-        "SELECT TRANSACTION_TIMESTAMP()",
-        "SELECT current_timestamp(3)",
-        "SELECT id FROM t WHERE day = CURRENT_DATE",
-        "SELECT id FROM t ORDER BY at - localtime LIMIT 1",
-    ] {
-        assert!(parse(sql).unwrap().depends_on_transaction, "{sql}");
-    }
-    for sql in [
-        "SELECT now FROM t",
-        "SELECT 'now()'",
-        "SELECT upper(name) FROM t",
-    ] {
-        assert!(!parse(sql).unwrap().depends_on_transaction, "{sql}");
-    }
-}

@@ -4,9 +4,9 @@ use super::super::array::{Array, bound};
 use super::super::messages::{BatchWriter, InjectedStatement};
 use super::super::plan::PlannedRequest;
 use super::super::row_spread::RowSpread;
-use super::plan::{InsertedRows, UpsertPlan};
+use super::plan::UpsertPlan;
 use paceline_sql::UNCHECKED_WAIT_MS;
-use paceline_sql::merge::upsert::UPSERT_RESULT_COLUMNS;
+use paceline_sql::merge::upsert::{InsertedRows, UPSERT_RESULT_COLUMNS};
 
 /// Maximum wait for a lock that perhaps only another member needs.
 const LOCK_TIMEOUT: &str = "5ms";

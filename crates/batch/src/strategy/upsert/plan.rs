@@ -10,18 +10,9 @@ use bytes::BytesMut;
 use paceline_relay::request::RequestForm;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TableFacts;
-use paceline_sql::merge::upsert::{Then, Upsert};
+use paceline_sql::merge::upsert::{InsertedRows, Then, Upsert};
 use paceline_wire::backend::{self, Field};
 use std::sync::Arc;
-
-/// How the result of an INSERT names the rows that were inserted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum InsertedRows {
-    /// By their keys. At most one member has inserted a row with each key.
-    ByKey,
-    /// By the numbers of the members, from 1.
-    ByNumber,
-}
 
 /// The plan of a template that inserts one row with ON CONFLICT.
 #[derive(Debug)]

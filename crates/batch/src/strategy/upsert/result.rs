@@ -11,11 +11,12 @@ use super::super::row_key::RowKey;
 use super::super::row_spread::RowSpread;
 use super::super::statement_batch::{CatalogCheck, GroupResult};
 use super::super::statement_progress::StatementError;
-use super::plan::{InsertedRows, UpsertPlan};
+use super::plan::UpsertPlan;
 use crate::template_stats::Fallback;
 use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
 use paceline_relay::request::RequestForm;
+use paceline_sql::merge::upsert::InsertedRows;
 use paceline_wire::backend;
 use std::sync::Arc;
 

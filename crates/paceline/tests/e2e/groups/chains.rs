@@ -431,21 +431,45 @@ fn nothing_is_chained_but_under_read_committed() {
 /// Alone, each has a later time than the one before it.
 #[test]
 fn what_the_time_decides_is_not_chained() {
-    let stage = stage("");
-    let mut direct = stage.direct();
-    direct.ok("CREATE TABLE t (kind int, n int, at timestamptz); INSERT INTO t VALUES (7, 0, '2020-01-01')");
-    let sql = hinted(
-        "UPDATE",
-        "t SET n = n + 1, at = now() WHERE kind = $1::int AND at < now()",
-    );
-    let units = vec![unit(&sql, &[Some("7")]); CLIENTS];
-    teach(&stage, &units[..1]);
-    for reply in together(&stage, &units, "UPDATE t SET n = 0") {
-        assert_eq!(reply.expect_ok(&sql).tag(), "UPDATE 1");
-    }
-    assert_eq!(direct.number("SELECT n FROM t"), CLIENTS as i64);
-    if stage.target() == Target::Paceline {
-        let why = reason(&stage, "COMMIT_ON_SUCCESS");
-        assert!(why.contains("the time"), "{why:?}");
+    let no_default = "at timestamptz";
+    for (at, sql) in [
+        (
+            no_default,
+            "UPDATE t SET n = n + 1, at = now() WHERE id = $1::int AND at < now()",
+        ),
+        (
+            no_default,
+            "INSERT INTO t SELECT $1::int, 5, now() ON CONFLICT (id) DO UPDATE SET n = t.n + 1, at = EXCLUDED.at WHERE t.at < EXCLUDED.at",
+        ),
+        (
+            "at timestamptz DEFAULT CURRENT_TIMESTAMP",
+            "INSERT INTO t (id) SELECT $1::int ON CONFLICT (id) DO UPDATE SET n = t.n + 1, at = EXCLUDED.at WHERE t.at < EXCLUDED.at",
+        ),
+        (
+            "at timestamptz DEFAULT 'now'::text::timestamptz",
+            "INSERT INTO t (id) SELECT $1::int ON CONFLICT (id) DO UPDATE SET n = t.n + 1, at = EXCLUDED.at WHERE t.at < EXCLUDED.at",
+        ),
+        (
+            "at timestamptz DEFAULT now()",
+            "INSERT INTO t (id) SELECT $1::int ON CONFLICT (id) DO UPDATE SET n = t.n + 1, at = EXCLUDED.at WHERE t.at < EXCLUDED.at",
+        ),
+    ] {
+        let stage = stage("");
+        let mut direct = stage.direct();
+        direct.ok(&format!("CREATE TABLE t (id int PRIMARY KEY, n int, {at})"));
+        let fill = "DELETE FROM t; INSERT INTO t VALUES (7, 0, '2020-01-01')";
+        direct.ok(fill);
+        let (verb, rest) = sql.split_once(' ').unwrap();
+        let sql = hinted(verb, rest);
+        let units = vec![unit(&sql, &[Some("7")]); CLIENTS];
+        teach(&stage, &units[..1]);
+        for reply in together(&stage, &units, fill) {
+            reply.expect_ok(&sql);
+        }
+        assert_eq!(direct.number("SELECT n FROM t"), CLIENTS as i64, "{sql}");
+        if stage.target() == Target::Paceline {
+            let why = reason(&stage, "COMMIT_ON_SUCCESS");
+            assert!(why.contains("the time"), "{sql}: {why:?}");
+        }
     }
 }

@@ -19,20 +19,25 @@ fn together(stage: &Stage, clients: &mut [RawClient], requests: &[Vec<u8>]) -> V
 
 /// Requests in the line are answered as one at a time, and leave the same rows.
 fn check_as_alone(table: &str, fill: &str, requests: &[&str], content: &str) {
+    let bytes: Vec<_> = requests.iter().map(|sql| query(sql)).collect();
+    check_bytes_as_alone(table, fill, &bytes, content);
+}
+
+/// The same for the messages of requests.
+fn check_bytes_as_alone(table: &str, fill: &str, requests: &[Vec<u8>], content: &str) {
     let stage = Stage::for_groups();
     let mut direct = stage.direct();
     direct.ok(table);
-    stage.client().ask(&query(requests[0]));
+    stage.client().ask(&requests[0]);
     stage.await_analysis();
     direct.ok(fill);
-    let bytes: Vec<_> = requests.iter().map(|sql| query(sql)).collect();
     let mut clients = stage.clients(requests.len());
-    let answers = together(&stage, &mut clients, &bytes);
+    let answers = together(&stage, &mut clients, requests);
     let found = direct.ok(content).rows();
     direct.ok(fill);
-    for (request, answer) in bytes.iter().zip(&answers) {
+    for (request, answer) in requests.iter().zip(&answers) {
         let alone = direct.ask(request);
-        assert_same(requests[0], &alone.0, &answer.0);
+        assert_same(content, &alone.0, &answer.0);
     }
     assert_eq!(found, direct.ok(content).rows());
 }
@@ -70,6 +75,25 @@ fn an_upsert_only_if_the_time_is_later() {
     );
 }
 
+/// Alone, each upsert has a later time than the row that the first one has inserted.
+#[test]
+fn an_upsert_only_if_the_time_of_the_inserted_row_is_over() {
+    for (columns, value) in [
+        ("(id, n, at)", "VALUES (1, 1, now())"),
+        ("(id, n)", "VALUES (1, 1)"),
+    ] {
+        let sql = format!(
+            "INSERT INTO t {columns} {value} ON CONFLICT (id) DO UPDATE SET n = t.n + 1 WHERE t.at < now()"
+        );
+        check_as_alone(
+            "CREATE TABLE t (id int PRIMARY KEY, n int, at timestamptz DEFAULT now())",
+            "DELETE FROM t",
+            &[sql.as_str(); 5],
+            "SELECT id, n FROM t",
+        );
+    }
+}
+
 #[test]
 fn an_update_only_if_a_time_named_now_is_later() {
     check_as_alone(
@@ -78,6 +102,32 @@ fn an_update_only_if_a_time_named_now_is_later() {
         &["UPDATE t SET n = n + 1, at = 'now' WHERE id = 1 AND at < 'now'"; 5],
         "SELECT id, n FROM t",
     );
+}
+
+/// The statement converts the texts to times.
+#[test]
+fn an_update_only_if_a_time_in_a_text_named_now_is_later() {
+    for (value, condition) in [
+        ("$2::text::timestamptz", "$3::text::timestamptz"),
+        ("timestamptz($2::text)", "timestamptz($3::text)"),
+        (
+            "($2::text[])[1]::timestamptz",
+            "($3::text[])[1]::timestamptz",
+        ),
+    ] {
+        let sql =
+            format!("UPDATE t SET n = n + 1, at = {value} WHERE id = $1 AND at < {condition}");
+        let now = match value.contains('[') {
+            true => "{now}",
+            false => "now",
+        };
+        check_bytes_as_alone(
+            "CREATE TABLE t (id int PRIMARY KEY, n int, at timestamptz)",
+            "DELETE FROM t; INSERT INTO t VALUES (1, 0, '2020-01-01')",
+            &vec![unit(&sql, &[Some("1"), Some(now), Some(now)]); 5],
+            "SELECT id, n FROM t",
+        );
+    }
 }
 
 /// PostgreSQL checks the condition with fewer operators first.

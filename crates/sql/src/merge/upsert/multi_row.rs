@@ -6,7 +6,7 @@
 use super::key::Key;
 use super::one_row::rewrite_first;
 use super::proposal::OnConflict;
-use super::statement::{Named, Source, change_sql, insert_sql};
+use super::statement::{InsertedRows, Source, change_sql, insert_sql};
 use crate::distribution::{DistributionRefusal, PerMember, PerMemberParameter, Shared};
 use crate::facts::TableFacts;
 use crate::fold::{self, KeyClass, KeyColumn};
@@ -128,6 +128,6 @@ fn text(
     let change = change_sql(insert, &|number| source.shared(number))?;
     let action = change.unwrap_or_else(|| "DO NOTHING".to_owned());
     let key = Key::of(insert, table)?;
-    let action = (&*action, Named::ByKey);
+    let action = (&*action, InsertedRows::ByKey);
     insert_sql(insert, table, &key, &source, action, returning)
 }

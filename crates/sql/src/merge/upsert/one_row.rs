@@ -2,7 +2,7 @@
 
 use super::key::Key;
 use super::proposal::OnConflict;
-use super::statement::{Named, Source, change_sql, insert_sql};
+use super::statement::{InsertedRows, Source, change_sql, insert_sql};
 use crate::distribution::{DistributionRefusal, PerMember, PerMemberParameter, Shared};
 use crate::expr::Expr;
 use crate::facts::{Column, TableFacts};
@@ -62,22 +62,24 @@ impl Then {
     }
 }
 
-/// Types of values that a default may compute from the time: `time`, `timestamp`, their versions with time zones, their ranges, and
-/// for the seconds since 1970 `double precision` and `numeric`.
-const TIME_TYPES: [u32; 8] = [1083, 1114, 1184, 1266, 3908, 3910, 701, 1700];
+/// Types of values that a default may compute from the time: `time`, `timestamp`, their versions with time zones, their ranges and
+/// multiranges, and for the seconds since 1970 `double precision` and `numeric`.
+const TIME_DEFAULT_TYPES: [u32; 10] = [1083, 1114, 1184, 1266, 3908, 3910, 4533, 4534, 701, 1700];
 
 /// Whether the INSERT may store the time at which its transaction began in the column. `valued` are the columns with values.
 fn may_be_time(column: &Column, valued: &[(String, &Expr)]) -> bool {
     match valued.iter().find(|(name, _)| *name == column.name) {
         Some((_, value)) => value.reads_moment(),
-        None => TIME_TYPES.contains(&column.base_type_oid),
+        None => TIME_DEFAULT_TYPES.contains(&column.base_type_oid),
     }
 }
 
-/// A unique column that may be the time.
-fn unique_time<'a>(table: &'a TableFacts, valued: &[(String, &Expr)]) -> Option<&'a Column> {
-    let mut columns = table.columns.iter();
-    columns.find(|column| column.fixed && may_be_time(column, valued))
+/// The columns in which the INSERT may store this time.
+fn times<'a>(table: &'a TableFacts, valued: &[(String, &Expr)]) -> Vec<&'a Column> {
+    let columns = table.columns.iter();
+    columns
+        .filter(|column| may_be_time(column, valued))
+        .collect()
 }
 
 /// Rewrites an `insert` of one row with ON CONFLICT for many clients; `on_conflict` is the result of
@@ -116,6 +118,8 @@ pub(super) fn rewrite_first(
     if insert.returned().any(|expr| !expr.parameters().is_empty()) {
         return Err(DistributionRefusal::Returning);
     }
+    let valued = insert.valued(table)?;
+    let times = times(table, &valued);
     let then = match on_conflict {
         None => Then::Nothing {
             same_key: conflict.target.is_some() || table.has_one_unique_index(),
@@ -126,19 +130,16 @@ pub(super) fn rewrite_first(
             values,
             ..
         }) => {
+            let names: Vec<&str> = times.iter().map(|column| column.name.as_str()).collect();
             let proposal = Proposal {
                 checks: proposed,
                 values,
+                times: &names,
                 rights: &insert.rights(table),
             };
             let mut fold = fold::rewrite_upsert(update, proposal, table, parameters, returning)?;
-            let values = insert.valued(table)?;
             // If another session deletes the row while a connection waits for its lock, the member is inserted.
-            if table
-                .columns
-                .iter()
-                .any(|column| may_be_time(column, &values))
-            {
+            if !times.is_empty() {
                 fold.lock = None;
             }
             match fold.key == columns {
@@ -147,9 +148,8 @@ pub(super) fn rewrite_first(
             }
         }
     };
-    let valued = insert.valued(table)?;
     if let Then::Nothing { same_key: false } = then
-        && let Some(column) = unique_time(table, &valued)
+        && let Some(column) = times.iter().find(|column| column.fixed)
     {
         return Err(DistributionRefusal::Time(column.name.clone()));
     }
@@ -171,12 +171,12 @@ pub(super) fn rewrite_first(
     let numbered = matches!(then, Then::Nothing { same_key: true });
     let change = change_sql(insert, &|_| None)?;
     Ok(Upsert {
-        insert: sql("DO NOTHING", Named::ByKey)?,
+        insert: sql("DO NOTHING", InsertedRows::ByKey)?,
         numbered: numbered
-            .then(|| sql("DO NOTHING", Named::ByNumber))
+            .then(|| sql("DO NOTHING", InsertedRows::ByNumber))
             .transpose()?,
         one_each: change
-            .map(|change| sql(&change, Named::ByKey))
+            .map(|change| sql(&change, InsertedRows::ByKey))
             .transpose()?,
         probe: then.probe(table, &key),
         key: columns,

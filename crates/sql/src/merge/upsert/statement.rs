@@ -19,12 +19,12 @@ pub const UPSERT_RESULT_COLUMNS: usize = 1;
 /// joins of many tables.
 const ROW_NUMBER: &str = "'geqo_generations'";
 
-/// How the result of an INSERT names the rows that were inserted.
+/// How the result of the INSERT identifies the rows that were inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Named {
-    /// By their keys: no two rows have the same.
+pub enum InsertedRows {
+    /// By their keys. At most one member has inserted a row with each key.
     ByKey,
-    /// By their numbers.
+    /// By the numbers of the members, from 1.
     ByNumber,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn insert_sql(
     table: &TableFacts,
     key: &Key,
     source: &Source,
-    (action, named): (&str, Named),
+    (action, named): (&str, InsertedRows),
     returning: &[TypeName],
 ) -> Result<String, DistributionRefusal> {
     let parameter = |n: u32| source.parameter(n);
@@ -90,13 +90,13 @@ pub(super) fn insert_sql(
     };
     let numbered = || (1..).zip(&key.0);
     let (keys, key_names): (String, String) = match named {
-        Named::ByKey => numbered()
+        InsertedRows::ByKey => numbered()
             .map(|(n, (column, _))| {
                 let name = quote_ident(&column.name);
                 (format!(", u.{name} AS k{n}"), format!(", w.k{n}"))
             })
             .unzip(),
-        Named::ByNumber => (
+        InsertedRows::ByNumber => (
             format!(", pg_catalog.current_setting({ROW_NUMBER})::pg_catalog.int4 AS pos"),
             ", w.pos".to_owned(),
         ),
@@ -105,9 +105,9 @@ pub(super) fn insert_sql(
     let members = source.per_member.rows("1", SHARED + source.shared.len());
     let rows = format!("facts, {members} WHERE facts.same{computed} ORDER BY k.pos");
     let rows = match named {
-        Named::ByKey => rows,
+        InsertedRows::ByKey => rows,
         // PostgreSQL computes the sub-select for a row immediately before it inserts the row, as OFFSET keeps both apart.
-        Named::ByNumber => format!(
+        InsertedRows::ByNumber => format!(
             "(SELECT k.* FROM {rows}) AS k, LATERAL (SELECT pg_catalog.set_config({ROW_NUMBER}, k.pos::pg_catalog.text, true) AS noted OFFSET 0) AS n \
              WHERE n.noted IS NOT NULL"
         ),
