@@ -23,6 +23,7 @@ pub mod distribute;
 mod explain_lines;
 pub mod fold;
 mod identical_reads;
+mod member_answer;
 mod messages;
 pub mod multi_row;
 mod outcome;

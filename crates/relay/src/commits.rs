@@ -64,8 +64,14 @@ impl Writes {
 
     /// Of the only statement in an answer that was given in autocommit. `exact`: a statement that changed no row has written nothing.
     pub fn of_answer(answer: &[u8], exact: bool) -> Self {
-        let ends =
-            |frame: &Frame<'_>| matches!(frame.tag, tag::COMMAND_COMPLETE | tag::ERROR_RESPONSE);
+        let ends = |frame: &Frame<'_>| {
+            let end = [
+                tag::COMMAND_COMPLETE,
+                tag::PORTAL_SUSPENDED,
+                tag::ERROR_RESPONSE,
+            ];
+            end.contains(&frame.tag)
+        };
         match Frames::new(answer).find(ends) {
             Some(end) if end.tag == tag::COMMAND_COMPLETE => {
                 match Self::of_command(end.body(), false) {
@@ -73,6 +79,11 @@ impl Writes {
                     writes => writes,
                 }
             }
+            // There is at least one row, so that a statement that returns the rows that it changes has changed one.
+            Some(end) if end.tag == tag::PORTAL_SUSPENDED => match exact {
+                true => Self::Certain,
+                false => Self::Possible,
+            },
             _ => Self::No,
         }
     }
@@ -81,7 +92,7 @@ impl Writes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paceline_testing::messages::server::{complete, error, ready};
+    use paceline_testing::messages::server::{complete, error, ready, suspended};
 
     #[test]
     fn a_command_tag_says_whether_a_statement_has_written() {
@@ -114,6 +125,8 @@ mod tests {
             (complete("UPDATE 0"), true, Writes::No),
             (complete("UPDATE 0"), false, Writes::Possible),
             (complete("SELECT 1"), true, Writes::Possible),
+            (suspended(), true, Writes::Certain),
+            (suspended(), false, Writes::Possible),
             (error("23505", "duplicate"), false, Writes::No),
         ] {
             assert_eq!(Writes::of_answer(&answer(message), exact), writes);

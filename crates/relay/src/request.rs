@@ -32,6 +32,8 @@ pub enum RequestForm {
         parse: bool,
         /// The request has a `Describe` of the portal.
         describe: bool,
+        /// The row limit of `Execute`. 0 is none, as for a statement that returns no rows: a limit has no effect on it.
+        row_limit: u32,
     },
 }
 
@@ -48,6 +50,14 @@ impl RequestForm {
     /// then.
     pub fn relies_on_parsed(self) -> bool {
         matches!(self, Self::Extended { parse: false, .. })
+    }
+
+    /// The row limit of `Execute`. 0 is none.
+    pub fn row_limit(self) -> u32 {
+        match self {
+            Self::Simple => 0,
+            Self::Extended { row_limit, .. } => row_limit,
+        }
     }
 
     /// Writes the answer to the client's own `Parse`, if the request has one.

@@ -6,7 +6,9 @@
 //! `lock_timeout` keeps members from waiting for locks that only another member needs. Deferred constraints are checked at the end
 //! of each statement, as they would be at its own commit. Members send no notifications and change no settings (see
 //! [`paceline_sql::chain`]), or their functions are declared. At its end, when it holds locks on all tables of its members, the
-//! chain compares the facts that show this; if they have changed, PostgreSQL undoes it.
+//! chain compares the facts that show this; if they have changed, PostgreSQL undoes it. A statement that stops at a row limit would not
+//! be followed by `CommandCounterIncrement`, so that later members would not see its rows. Members are sent without their limits, and
+//! their answers are cut.
 
 use super::batch::{Batch, BatchProgress};
 use super::commit_notices::CommitNotices;
@@ -41,9 +43,17 @@ pub fn group_of(request: &Request) -> Option<GroupId> {
     let joins_chains = !targeted
         && !template.is_parsed_alone()
         && !template.reads_numbers()
+        && is_executed_whole(request)
         && template.pace.is_short()
         && !request.names_moment();
     joins_chains.then(|| GroupId::of_settings(Strategy::Chain, request.settings.id))
+}
+
+/// Whether PostgreSQL executes the statement as a whole although its request has a row limit: all statements with changes in their text
+/// (`PORTAL_ONE_RETURNING`, `PORTAL_ONE_MOD_WITH`). Others stop at the limit, and do not call functions for later rows.
+fn is_executed_whole(request: &Request) -> bool {
+    let statement = request.template.statement.as_ref();
+    request.form.row_limit() == 0 || statement.is_some_and(|s| !s.targets.is_empty())
 }
 
 /// A chain in flight.
@@ -53,6 +63,8 @@ pub struct ChainBatch {
     injected: Injected,
     stage: ChainStage,
     answers: Vec<BytesMut>,
+    /// Number of rows of the last member in `answers`.
+    rows: u32,
     /// The beginning of the next member's answer: its `ParseComplete`, and the notices since the last member.
     head: BytesMut,
     commit_notices: CommitNotices,
@@ -130,7 +142,7 @@ fn write_members(members: &[&PlannedRequest], writer: &mut BatchWriter<'_>) -> V
     let mut written = Vec::with_capacity(members.len());
     for request in members {
         let before = writer.injected.len();
-        let statement = write_member(request, writer);
+        let statement = write_member(request, 0, writer);
         written.push(ChainMember {
             form: request.form,
             is_prepared_here: statement.is_some() && writer.injected.len() > before,
@@ -177,6 +189,7 @@ impl ChainBatch {
             injected: writer.injected,
             stage: ChainStage::Prelude(PRELUDE_STATEMENTS),
             answers: Vec::with_capacity(members.len()),
+            rows: 0,
             head: BytesMut::new(),
             commit_notices: CommitNotices::default(),
             error: None,
@@ -216,9 +229,24 @@ impl ChainBatch {
                     tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE => ChainStage::BetweenMembers,
                     _ => ChainStage::InMember,
                 };
-                if let Some(answer) = self.answers.last_mut() {
-                    answer.put_slice(frame.bytes);
-                }
+                self.answer(frame);
+            }
+        }
+    }
+
+    /// Adds a message to the answer of the member, as PostgreSQL sends it with the member's row limit.
+    fn answer(&mut self, frame: Frame<'_>) {
+        let row_limit = self.current_form().map_or(0, RequestForm::row_limit);
+        let at_limit = row_limit > 0 && self.rows >= row_limit;
+        let Some(answer) = self.answers.last_mut() else {
+            return;
+        };
+        match frame.tag {
+            tag::DATA_ROW if at_limit => {}
+            tag::COMMAND_COMPLETE if at_limit => frame::write_empty(answer, tag::PORTAL_SUSPENDED),
+            other => {
+                self.rows += u32::from(other == tag::DATA_ROW);
+                answer.put_slice(frame.bytes);
             }
         }
     }
@@ -233,6 +261,7 @@ impl ChainBatch {
             frame::write_empty(&mut answer, tag::BIND_COMPLETE);
         }
         self.answers.push(answer);
+        self.rows = 0;
         self.stage = ChainStage::InMember;
     }
 

@@ -47,6 +47,10 @@ fn place_in(answer: &[u8]) -> Option<usize> {
     let mut place = 0;
     for frame in Frames::new(answer) {
         let end = place + frame.bytes.len();
+        // There is at least one row.
+        if frame.tag == tag::PORTAL_SUSPENDED {
+            return Some(end);
+        }
         if frame.tag == tag::COMMAND_COMPLETE {
             let changes = affected_rows(frame.body()).is_some_and(|rows| rows > 0);
             return changes.then_some(if is_extended { end } else { place });

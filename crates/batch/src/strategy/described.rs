@@ -2,7 +2,8 @@
 //! them.
 
 use super::array::{Array, ArrayValue};
-use super::messages::{write_columns, write_head};
+use super::member_answer::MemberAnswer;
+use super::messages::write_columns;
 use crate::line::GroupId;
 use crate::strategy::Strategy;
 use bytes::BytesMut;
@@ -10,7 +11,7 @@ use paceline_relay::parsed::ColumnsId;
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::template::Template;
 use paceline_sql::depends_on_parse_time;
-use paceline_wire::backend::{self, Field};
+use paceline_wire::backend::Field;
 use paceline_wire::frontend;
 use std::ops::Deref;
 
@@ -203,23 +204,8 @@ impl DescribedTemplate {
         columns
     }
 
-    /// The messages before the rows of an answer. `columns` is the result of [`DescribedTemplate::columns`].
-    pub(super) fn begin_answer(
-        &self,
-        form: RequestForm,
-        columns: &BytesMut,
-        answer: &mut BytesMut,
-    ) {
-        write_head(form, answer);
-        if form.is_described(!self.fields.is_empty()) {
-            answer.extend_from_slice(columns);
-        }
-    }
-
-    /// A row of an answer, if the template returns rows.
-    pub(super) fn write_row(&self, returning: &[Option<&[u8]>], answer: &mut BytesMut) {
-        if !self.fields.is_empty() {
-            backend::write_row(answer, returning.iter().copied());
-        }
+    /// Begins the answer to a member. `columns` is the result of [`DescribedTemplate::columns`].
+    pub(super) fn begin_answer(&self, form: RequestForm, columns: &[u8]) -> MemberAnswer {
+        MemberAnswer::begin(form, !self.fields.is_empty(), columns)
     }
 }

@@ -8,7 +8,8 @@ use super::batch::Batch;
 use super::build_context::BuildContext;
 use super::described::DescribedTemplate;
 use super::explain_lines::{ExplainLines, value_text};
-use super::messages::{BatchWriter, InjectedStatement, message, read_number, write_tail};
+use super::member_answer::MemberAnswer;
+use super::messages::{BatchWriter, InjectedStatement, message, read_number};
 use super::outcome::{
     MemberOutcome, MemberResult, Retry, is_lock_timeout, is_refusal, retry, retry_halves,
 };
@@ -19,7 +20,6 @@ use super::statement_progress::StatementError;
 use crate::line::{GroupId, LineKey, LineKeys};
 use crate::strategy::Strategy;
 use crate::template_stats::Fallback;
-use bytes::BytesMut;
 use paceline_relay::request::Request;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::KeyValue;
@@ -274,8 +274,7 @@ struct DistributeResult {
 struct DistributeMember {
     /// The number of the last row that the member may get, from 1.
     last: u32,
-    rows: u32,
-    answer: BytesMut,
+    answer: MemberAnswer,
 }
 
 impl DistributeResult {
@@ -297,13 +296,9 @@ impl DistributeResult {
                 return None;
             }
             last += plan.limit(request)?;
-            let mut answer = BytesMut::new();
-            plan.described
-                .begin_answer(request.form, &columns, &mut answer);
             members.push(DistributeMember {
                 last,
-                rows: 0,
-                answer,
+                answer: plan.described.begin_answer(request.form, &columns),
             });
         }
         let pass = plan.pass(first, context);
@@ -317,14 +312,12 @@ impl DistributeResult {
     }
 
     fn outcome(&self, member: DistributeMember) -> MemberOutcome {
-        if member.rows == 0 && self.plan.distribution.may_fail_unseen {
+        let rows = member.answer.rows();
+        if rows == 0 && self.plan.distribution.may_fail_unseen {
             return MemberOutcome::Retry(Retry::Alone, Fallback::NoRow);
         }
-        let mut answer = member.answer;
-        let tag = format!("{} {}", self.plan.distribution.tag, member.rows);
-        backend::write_command_complete(&mut answer, &tag);
-        write_tail(&mut answer);
-        MemberOutcome::Answer(answer.freeze())
+        let command = format!("{} {rows}", self.plan.distribution.tag);
+        MemberOutcome::Answer(member.answer.complete(&command))
     }
 }
 
@@ -349,9 +342,8 @@ impl GroupResult for DistributeResult {
         if let Some(number) = read_number(number) {
             let place = self.members.partition_point(|member| member.last < number);
             if let Some(member) = self.members.get_mut(place) {
-                member.rows += 1;
+                member.answer.row(returning);
                 self.rows += 1;
-                self.plan.described.write_row(returning, &mut member.answer);
             }
         }
         CatalogCheck::read(same)

@@ -81,7 +81,6 @@ impl GroupPlan for FoldPlan {
             let columns = self.described.columns(member);
             let exactly_one = member.template.hints().target_affect_row == Some(1);
             self.reply(member.form, &columns, exactly_one, None)
-                .freeze()
         };
         Some(UnmetGuards {
             answers: members.iter().map(answer).collect(),

@@ -55,7 +55,7 @@ pub(super) fn write_read(request: &Request, writer: &mut BatchWriter<'_>) {
         }
         RequestForm::Extended { .. } => {
             describe_known_columns(request, writer);
-            write_member(request, writer);
+            write_member(request, request.form.row_limit(), writer);
             writer.sync();
         }
     }

@@ -91,11 +91,12 @@ pub(super) fn unknown_key_errors(
 }
 
 /// Writes `[Parse] Bind [Describe] Execute` of a member. If the client parses its statement in the request, so does the server;
-/// a statement that the client has prepared before has the server's own name.
+/// a statement that the client has prepared before has the server's own name. `row_limit`: that of `Execute`; 0 is none.
 ///
 /// Returns the prepared statement that it executes.
 pub(super) fn write_member(
     request: &Request,
+    row_limit: u32,
     writer: &mut BatchWriter<'_>,
 ) -> Option<StatementKey> {
     let mut prepared = None;
@@ -116,7 +117,8 @@ pub(super) fn write_member(
             prepared = Some(ensured.key);
         }
     }
-    frontend::write_execute(writer.out);
+    let row_limit = i32::try_from(row_limit).unwrap_or_default();
+    frontend::write_execute_limited(writer.out, b"", row_limit);
     prepared
 }
 

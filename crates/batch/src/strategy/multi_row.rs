@@ -6,14 +6,14 @@ use super::batch::Batch;
 use super::build_context::BuildContext;
 use super::described::DescribedTemplate;
 use super::explain_lines::ExplainLines;
-use super::messages::{BatchWriter, InjectedStatement, unknown_key_errors, write_tail};
+use super::member_answer::MemberAnswer;
+use super::messages::{BatchWriter, InjectedStatement, unknown_key_errors};
 use super::outcome::{MemberOutcome, MemberResult};
 use super::plan::{GroupPlan, PlanRows, PlannedRequest, ProbePlan};
 use super::row_key::{RowKey, RowKeys};
 use super::statement_batch::{CatalogCheck, GroupResult, StatementBatch};
 use crate::line::{GroupId, LineKey, LineKeys};
 use crate::strategy::Strategy;
-use bytes::BytesMut;
 use foldhash::{HashMap, HashMapExt};
 use paceline_relay::request::{Request, RequestForm};
 use paceline_relay::template::{Template, Templates};
@@ -241,8 +241,7 @@ struct MultiRowResult {
 #[derive(Debug)]
 struct MultiRowMember {
     form: RequestForm,
-    rows: u32,
-    answer: BytesMut,
+    answer: MemberAnswer,
 }
 
 impl MultiRowResult {
@@ -256,15 +255,9 @@ impl MultiRowResult {
         let owners = plan.owners(requests)?;
         plan.write(requests, writer)?;
         let columns = plan.described.columns(first);
-        let member = |request: &&PlannedRequest| {
-            let mut answer = BytesMut::new();
-            plan.described
-                .begin_answer(request.form, &columns, &mut answer);
-            MultiRowMember {
-                form: request.form,
-                rows: 0,
-                answer,
-            }
+        let member = |request: &&PlannedRequest| MultiRowMember {
+            form: request.form,
+            answer: plan.described.begin_answer(request.form, &columns),
         };
         Some(Self {
             members: requests.iter().map(member).collect(),
@@ -297,10 +290,7 @@ impl GroupResult for MultiRowResult {
             self.rows += 1;
             let owner = rows.returned(key).and_then(|key| self.owners.get(&key));
             match owner.and_then(|owner| self.members.get_mut(*owner)) {
-                Some(member) => {
-                    member.rows += 1;
-                    self.plan.described.write_row(returning, &mut member.answer);
-                }
+                Some(member) => member.answer.row(returning),
                 None => self.unknown_key = true,
             }
         }
@@ -311,13 +301,11 @@ impl GroupResult for MultiRowResult {
         if self.unknown_key {
             return self.unknown_key_errors(results);
         }
-        for (number, mut member) in self.members.drain(..).enumerate() {
-            let tag = format!("INSERT 0 {}", member.rows);
-            backend::write_command_complete(&mut member.answer, &tag);
-            write_tail(&mut member.answer);
+        for (number, member) in self.members.drain(..).enumerate() {
+            let command = format!("INSERT 0 {}", member.answer.rows());
             results.push(MemberResult {
                 member: number,
-                outcome: MemberOutcome::Answer(member.answer.freeze()),
+                outcome: MemberOutcome::Answer(member.answer.complete(&command)),
             });
         }
     }

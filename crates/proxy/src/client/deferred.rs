@@ -131,7 +131,8 @@ impl Client {
         may.then_some(defaults.idle_max)
     }
 
-    /// Whether a read of a deferred transaction has the same result outside of it, so that a replica may answer it.
+    /// Whether a read of a deferred transaction has the same result outside of it, so that a replica may answer it. In a transaction, the
+    /// client may fetch the rest of the rows of a portal that has a row limit.
     pub(super) fn may_leave_transaction(&self, request: &Request) -> bool {
         let Some(deferred) = &self.deferred else {
             return true;
@@ -140,6 +141,7 @@ impl Client {
         let is_constant = statement.is_none_or(|s| s.depends_on_transaction);
         !deferred.failed
             && !is_constant
+            && request.form.row_limit() == 0
             && !request.template.hints().commit_on_success
             && !request.names_moment()
     }

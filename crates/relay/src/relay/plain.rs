@@ -113,7 +113,7 @@ impl PlainStatement {
 struct PlainAnswer<'a> {
     /// `RowDescription` or `NoData`, if the request has a `Describe`.
     columns: Option<Frame<'a>>,
-    /// The body of `CommandComplete`.
+    /// The body of `CommandComplete`, or of `PortalSuspended`, which is empty.
     command: &'a [u8],
 }
 
@@ -122,7 +122,10 @@ impl<'a> PlainAnswer<'a> {
     fn read(answer: &'a [u8], form: RequestForm) -> Option<Self> {
         let mut frames = Frames::new(answer);
         let mut columns = None;
-        if let RequestForm::Extended { parse, describe } = form {
+        if let RequestForm::Extended {
+            parse, describe, ..
+        } = form
+        {
             if parse {
                 frames
                     .next()
@@ -142,7 +145,7 @@ impl<'a> PlainAnswer<'a> {
         };
         let completed = frames.find(|frame| !is_row(frame))?;
         let ready = frames.next()?;
-        let is_end = completed.tag == tag::COMMAND_COMPLETE
+        let is_end = matches!(completed.tag, tag::COMMAND_COMPLETE | tag::PORTAL_SUSPENDED)
             && ready.tag == tag::READY_FOR_QUERY
             && frames.rest().is_empty();
         is_end.then_some(Self {
@@ -262,8 +265,10 @@ impl KnownStatement {
                 (Arc::clone(template), Some(client_parse.clone()))
             }
         };
-        single.is_whole(&template).then(|| Self {
-            form: single.form(),
+        // In a transaction, the portal remains, and the client may fetch the rest of its rows.
+        let form = single.form(&template);
+        (form.row_limit() == 0).then(|| Self {
+            form,
             template,
             client_parse,
             is_recent: false,

@@ -19,7 +19,9 @@ impl ClientSession {
         let mut out = BytesMut::new();
         match request.form {
             RequestForm::Simple => self.statements.close_unnamed(),
-            RequestForm::Extended { parse, describe } => {
+            RequestForm::Extended {
+                parse, describe, ..
+            } => {
                 if parse {
                     self.statements.prepare(b"", Arc::clone(&request.template));
                     frame::write_empty(&mut out, back::PARSE_COMPLETE);

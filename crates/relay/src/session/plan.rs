@@ -149,7 +149,6 @@ impl ClientSession {
         let Some(single) = SingleStatement::read(bytes) else {
             return Ok(None);
         };
-        let form = single.form();
         let known = match single.parse {
             Some(_) => None,
             None => self.statements.prepared(single.bind.statement),
@@ -164,7 +163,6 @@ impl ClientSession {
             },
             None => known.map(|(template, _)| Arc::clone(template)),
         };
-        let template = template.filter(|template| single.is_whole(template));
         // The server describes the columns again, so earlier ones do not matter.
         let client_parse = known.map(|(_, client_parse)| ClientParse {
             columns: client_parse.columns.filter(|_| !single.describe),
@@ -176,7 +174,7 @@ impl ClientSession {
         let request = template.zip(bound).map(|(template, bound)| Request {
             values: Values::Bound(bound),
             bytes: bytes.clone(),
-            form,
+            form: single.form(&template),
             template,
             settings: Arc::clone(&self.settings),
             may_change_session: false,

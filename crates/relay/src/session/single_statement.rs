@@ -11,7 +11,7 @@ pub(crate) struct SingleStatement<'a> {
     pub(crate) parse: Option<Parse<'a>>,
     pub(crate) bind: BindNames<'a>,
     pub(crate) describe: bool,
-    is_limited: bool,
+    row_limit: u32,
 }
 
 impl<'a> SingleStatement<'a> {
@@ -35,24 +35,25 @@ impl<'a> SingleStatement<'a> {
         let ends = frames.next_if(|f| f.tag == tag::SYNC).is_some()
             && frames.next().is_none()
             && whole == bytes.len();
-        (bind.portal.is_empty() && limit >= 0 && ends).then_some(Self {
+        let row_limit = u32::try_from(limit).ok()?;
+        (bind.portal.is_empty() && ends).then_some(Self {
             parse,
             bind,
             describe: describe.is_some(),
-            is_limited: limit > 0,
+            row_limit,
         })
     }
 
-    /// Whether PostgreSQL executes the statement as a whole. A row limit has no effect on a statement that returns no rows; pgjdbc sends
-    /// one with each `executeUpdate`.
-    pub(crate) fn is_whole(&self, template: &Template) -> bool {
-        !self.is_limited || template.returns_no_rows()
-    }
-
-    pub(crate) fn form(&self) -> RequestForm {
+    /// The form of the request. pgjdbc sends a row limit with each `executeUpdate`, which has no effect on a statement that returns no
+    /// rows.
+    pub(crate) fn form(&self, template: &Template) -> RequestForm {
         RequestForm::Extended {
             parse: self.parse.is_some(),
             describe: self.describe,
+            row_limit: match template.returns_no_rows() {
+                true => 0,
+                false => self.row_limit,
+            },
         }
     }
 }

@@ -127,6 +127,7 @@ fn the_extended_protocol_is_read() {
     let full = RequestForm::Extended {
         parse: true,
         describe: true,
+        row_limit: 0,
     };
     assert_eq!(
         (request.form, request.parameters()),
@@ -163,6 +164,7 @@ fn a_prepared_statement_is_known_after_a_group_answered() {
     let short = RequestForm::Extended {
         parse: false,
         describe: false,
+        row_limit: 0,
     };
     assert_eq!(again.form, short);
 }
@@ -180,6 +182,28 @@ fn a_simple_query_answered_by_a_group_drops_the_unnamed_statement() {
     );
 }
 
+/// A limit has no effect on a statement that returns no rows.
+#[test]
+fn a_row_limit_is_a_part_of_the_form() {
+    let mut test = TestSession::new();
+    for (name, text, row_limit) in [
+        ("s", "SELECT 1", 5),
+        ("u", "UPDATE t SET a = 1", 0),
+        ("i", "INSERT INTO t VALUES (1)", 0),
+        ("d", "WITH s AS (SELECT 1) DELETE FROM t", 0),
+        ("r", "UPDATE t SET a = 1 RETURNING a", 5),
+        (
+            "w",
+            "WITH s AS (DELETE FROM t RETURNING a) SELECT a FROM s",
+            5,
+        ),
+    ] {
+        test.prepare(name, text);
+        let request = test.single([bind(name), execute_portal("", 5), sync()]);
+        assert_eq!(request.form.row_limit(), row_limit, "{text}");
+    }
+}
+
 #[test]
 fn extended_requests_of_another_shape_are_relayed() {
     let mut test = TestSession::new();
@@ -195,25 +219,6 @@ fn extended_requests_of_another_shape_are_relayed() {
         test.is_alone([bind_portal("x", "p"), execute_portal("x", 0), sync()]),
         "a named portal"
     );
-    assert!(
-        test.is_alone([bind("p"), execute_portal("", 5), sync()]),
-        "a row limit"
-    );
-    for (name, text, alone) in [
-        ("u", "UPDATE t SET a = 1", false),
-        ("i", "INSERT INTO t VALUES (1)", false),
-        ("d", "WITH s AS (SELECT 1) DELETE FROM t", false),
-        ("r", "UPDATE t SET a = 1 RETURNING a", true),
-        (
-            "w",
-            "WITH s AS (DELETE FROM t RETURNING a) SELECT a FROM s",
-            true,
-        ),
-    ] {
-        test.prepare(name, text);
-        let request = [bind(name), execute_portal("", 1), sync()];
-        assert_eq!(test.is_alone(request), alone, "{text}");
-    }
     assert!(
         test.is_alone([bind("p"), describe_statement("p"), execute(), sync()]),
         "Describe of a statement"

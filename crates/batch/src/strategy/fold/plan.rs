@@ -1,17 +1,17 @@
 //! The plan of a fold: the statements of the template and the keys of its rows.
 
 use super::super::described::DescribedTemplate;
-use super::super::messages::{InjectedStatement, write_tail};
+use super::super::messages::InjectedStatement;
 use super::super::plan::{LockPlan, ProbePlan};
 use super::super::row_key::RowKeys;
 use super::super::row_spread::{GroupBackoff, RowSpread};
-use bytes::BytesMut;
+use bytes::Bytes;
 use paceline_relay::errors::not_exactly;
 use paceline_relay::request::RequestForm;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TableFacts;
 use paceline_sql::fold::Fold;
-use paceline_wire::backend::{self, Field};
+use paceline_wire::backend::Field;
 
 /// The plan of a template whose requests fold.
 #[derive(Debug)]
@@ -67,29 +67,23 @@ impl FoldPlan {
     pub(super) fn reply(
         &self,
         form: RequestForm,
-        columns: &BytesMut,
+        columns: &[u8],
         exactly_one: bool,
         hit: Option<&[Option<&[u8]>]>,
-    ) -> BytesMut {
-        let mut out = BytesMut::with_capacity(96);
-        let tag = match (self.fold.upsert, hit) {
+    ) -> Bytes {
+        let command = match (self.fold.upsert, hit) {
             (true, Some(_)) => "INSERT 0 1",
             (true, None) => "INSERT 0 0",
             (false, Some(_)) => "UPDATE 1",
             (false, None) => "UPDATE 0",
         };
-        self.described.begin_answer(form, columns, &mut out);
+        let mut answer = self.described.begin_answer(form, columns);
         match hit {
-            None if exactly_one => not_exactly(1, 0).write(&mut out),
-            _ => {
-                if let Some(row) = hit {
-                    self.described.write_row(row, &mut out);
-                }
-                backend::write_command_complete(&mut out, tag);
-            }
+            None if exactly_one => return answer.fail(&not_exactly(1, 0)),
+            None => {}
+            Some(row) => answer.row(row),
         }
-        write_tail(&mut out);
-        out
+        answer.complete(command)
     }
 
     /// The spread of a group, which selects its statement.

@@ -13,7 +13,7 @@ use super::super::statement_progress::StatementError;
 use super::bind::{MembersByRow, write_statement};
 use super::plan::FoldPlan;
 use crate::template_stats::Fallback;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use paceline_relay::request::RequestForm;
 use paceline_sql::fold::FOLD_RESULT_COLUMNS;
@@ -39,7 +39,7 @@ pub(in crate::strategy) struct FoldResult {
 
 #[derive(Debug)]
 enum FoldAnswer {
-    Reply(BytesMut),
+    Reply(Bytes),
     /// The member would violate a constraint.
     Violates,
 }
@@ -81,7 +81,7 @@ impl FoldResult {
         })
     }
 
-    fn reply(&self, form: RequestForm, hit: bool, returning: &[Option<&[u8]>]) -> BytesMut {
+    fn reply(&self, form: RequestForm, hit: bool, returning: &[Option<&[u8]>]) -> Bytes {
         let hit = hit.then_some(returning);
         self.plan.reply(form, &self.columns, self.exactly_one, hit)
     }
@@ -96,7 +96,7 @@ impl FoldResult {
             MemberOutcome::Retry(Retry::Alone, Fallback::NoRow)
         } else {
             // The row does not exist, because the statement waits for its lock; or the guard is false.
-            MemberOutcome::Answer(self.reply(form, false, &[]).freeze())
+            MemberOutcome::Answer(self.reply(form, false, &[]))
         }
     }
 }
@@ -138,7 +138,7 @@ impl GroupResult for FoldResult {
         for (place, (answer, (member, form))) in answers.into_iter().zip(&self.order).enumerate() {
             let row = self.row_start.get(place).copied();
             let outcome = match answer {
-                Some(FoldAnswer::Reply(reply)) => MemberOutcome::Answer(reply.freeze()),
+                Some(FoldAnswer::Reply(reply)) => MemberOutcome::Answer(reply),
                 Some(FoldAnswer::Violates) => {
                     violated_row = row;
                     MemberOutcome::Retry(Retry::Alone, Fallback::Error)

@@ -95,7 +95,7 @@ impl Batch for SingleBatch {
 impl SingleBatch {
     pub(super) fn build(member: &PlannedRequest, mut writer: BatchWriter<'_>) -> Option<Self> {
         let part = member.shard.clone()?;
-        write_member(member, &mut writer);
+        write_member(member, member.form.row_limit(), &mut writer);
         writer.sync();
         writer.server.needs_reset |= member.may_change_session;
         Some(Self {

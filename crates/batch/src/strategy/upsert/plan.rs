@@ -2,16 +2,15 @@
 
 use super::super::described::DescribedTemplate;
 use super::super::fold::FoldPlan;
-use super::super::messages::write_tail;
 use super::super::plan::ProbePlan;
 use super::super::row_key::RowKeys;
 use super::super::row_spread::{GroupBackoff, RowSpread};
-use bytes::BytesMut;
+use bytes::Bytes;
 use paceline_relay::request::RequestForm;
 use paceline_relay::template::{Template, Templates};
 use paceline_sql::TableFacts;
 use paceline_sql::merge::upsert::{InsertedRows, Then, Upsert};
-use paceline_wire::backend::{self, Field};
+use paceline_wire::backend::Field;
 use std::sync::Arc;
 
 /// The plan of a template that inserts one row with ON CONFLICT.
@@ -106,21 +105,16 @@ impl UpsertPlan {
     pub(super) fn answer(
         &self,
         form: RequestForm,
-        columns: &BytesMut,
+        columns: &[u8],
         row: Option<&[Option<&[u8]>]>,
-    ) -> BytesMut {
-        let mut out = BytesMut::with_capacity(96);
-        self.described.begin_answer(form, columns, &mut out);
-        if let Some(row) = row {
-            self.described.write_row(row, &mut out);
+    ) -> Bytes {
+        let mut answer = self.described.begin_answer(form, columns);
+        match row {
+            Some(row) => {
+                answer.row(row);
+                answer.complete("INSERT 0 1")
+            }
+            None => answer.complete("INSERT 0 0"),
         }
-        let tag = if row.is_some() {
-            "INSERT 0 1"
-        } else {
-            "INSERT 0 0"
-        };
-        backend::write_command_complete(&mut out, tag);
-        write_tail(&mut out);
-        out
     }
 }

@@ -13,7 +13,7 @@ use super::super::statement_batch::{CatalogCheck, GroupResult};
 use super::super::statement_progress::StatementError;
 use super::plan::UpsertPlan;
 use crate::template_stats::Fallback;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use foldhash::{HashMap, HashMapExt};
 use paceline_relay::request::RequestForm;
 use paceline_sql::merge::upsert::InsertedRows;
@@ -47,7 +47,7 @@ struct UpsertMember {
     /// Whether the INSERT contains its row.
     inserts: bool,
     /// Its answer, if its row was inserted.
-    answer: Option<BytesMut>,
+    answer: Option<Bytes>,
 }
 
 impl UpsertResult {
@@ -144,7 +144,7 @@ impl UpsertResult {
             outcome: match member.inserts {
                 true => {
                     let answer = self.plan.answer(member.form, &self.columns, None);
-                    MemberOutcome::Answer(answer.freeze())
+                    MemberOutcome::Answer(answer)
                 }
                 false => MemberOutcome::Retry(Retry::Line, Fallback::Busy),
             },
@@ -156,7 +156,7 @@ impl UpsertResult {
         for MemberResult { member, outcome } in results {
             let member = self.members.get_mut(*member);
             if let Some(answer) = member.and_then(|member| member.answer.take()) {
-                *outcome = MemberOutcome::Answer(answer.freeze());
+                *outcome = MemberOutcome::Answer(answer);
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::harness::{Gate, Reply, Stage, until};
 
 const CLIENTS: usize = 6;
 
-fn stage(declared: &str) -> Stage {
+pub(super) fn stage(declared: &str) -> Stage {
     Stage::on_shared()
         .set("default_pool_size=1")
         .declare(declared)

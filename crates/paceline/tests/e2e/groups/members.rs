@@ -1,14 +1,18 @@
 //! What belongs to one member and must not be that of another one, or of the group: the time, the types of its parameters, the row that
 //! it has inserted.
 
-use crate::harness::message::{bind, bind_formats, describe, execute, parse, query, sync, unit};
+use crate::harness::message::{bind_formats, describe, execute, parse, query, sync, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::reply::Reply;
 use crate::harness::stage::Target;
 use crate::harness::{Gate, Stage, assert_same, until};
 
 /// Sends a request of each client, in this order, and waits for the answers. They are together in the line.
-fn together(stage: &Stage, clients: &mut [RawClient], requests: &[Vec<u8>]) -> Vec<Reply> {
+pub(super) fn together(
+    stage: &Stage,
+    clients: &mut [RawClient],
+    requests: &[Vec<u8>],
+) -> Vec<Reply> {
     let mut gate = Gate::close(stage);
     for (client, request) in clients.iter_mut().zip(requests) {
         gate.submit(client, request);
@@ -245,34 +249,4 @@ fn a_row_belongs_to_the_client_that_inserted_it() {
         _ => [nothing, inserted],
     };
     assert_eq!(told, expected, "the row is that of {owner}");
-}
-
-/// pgjdbc sends a row limit of 1 with each update whose rows the application does not want. PostgreSQL ignores the limit if there are none.
-#[test]
-fn updates_with_a_row_limit() {
-    let stage = Stage::for_groups();
-    let mut direct = stage.direct();
-    direct.ok("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0)");
-    let request = |sql: &str| {
-        [
-            parse("", sql, &[]),
-            bind("", "", &[Some("1")]),
-            describe(b'P', ""),
-            execute("", 1),
-            sync(),
-        ]
-        .concat()
-    };
-    for (returning, members) in [("", 5), (" RETURNING n", 5)] {
-        let update = request(&format!("UPDATE t SET n = n + 1 WHERE id = $1{returning}"));
-        stage.client().ask(&update).expect_ok("alone");
-        stage.await_analysis();
-        let answers = together(&stage, &mut stage.clients(5), &vec![update.clone(); 5]);
-        direct.ok("UPDATE t SET n = n - 5");
-        for answer in &answers {
-            let alone = direct.ask(&update);
-            assert_same(returning, &alone.0, &answer.0);
-        }
-        stage.assert_grouped(members, 5);
-    }
 }

@@ -31,6 +31,7 @@ mod queue_partitions;
 mod queue_reorder;
 mod queue_reorder_history;
 mod queue_soak;
+mod row_limits;
 mod row_waits;
 mod sell_out;
 mod settings;

@@ -3,7 +3,7 @@
 use super::READ;
 use super::waits::{WAITS, lock};
 use crate::failover::{Pair, console, shown};
-use crate::harness::message::{query, unit};
+use crate::harness::message::{bind, execute, parse, query, sync, unit};
 use crate::harness::raw::RawClient;
 use crate::harness::reply::{Message, Reply};
 use crate::harness::stage::counters;
@@ -210,6 +210,30 @@ fn a_transaction_has_one_time() {
         .map(|request| client.ask(request).value())
         .collect();
     assert!(times.iter().all(|time| *time == times[0]), "{times:?}");
+    client.ok("COMMIT");
+}
+
+/// In a transaction, a portal that has stopped at a row limit remains.
+#[test]
+fn a_transaction_continues_a_portal() {
+    let Some(pair) = Pair::reading(&["reads=session"]) else {
+        return;
+    };
+    let mut client = pair.reader();
+    let sql = "SELECT i FROM t, (VALUES (1), (2), (3)) AS v(i) WHERE id = 1 ORDER BY i";
+    let begin = [parse("", sql, &[]), bind("", "", &[])].concat();
+    let first = [begin, execute("", 2), sync()].concat();
+    let before = pair.reads();
+    until("the replica answers", || {
+        let reply = client.ask(&first);
+        assert_eq!(reply.rows().len(), 2);
+        assert!(reply.0.iter().any(|message| message.tag == b's'));
+        pair.reads() > before
+    });
+    client.ok("BEGIN READ ONLY");
+    assert_eq!(client.ask(&first).rows().len(), 2);
+    let rest = client.ask(&[execute("", 2), sync()].concat());
+    assert_eq!(rest.value(), "3");
     client.ok("COMMIT");
 }
 

@@ -171,7 +171,6 @@ fn other_answers_to_a_prepared_statement_need_a_relay() {
         (true, [bound(), row(&["1"]), end()].concat()),
         (true, [columns(&["x"]), bound(), end()].concat()),
         (true, [bound(), error("22012", "no"), ready('I')].concat()),
-        (false, [bound(), suspended(), ready('I')].concat()),
         (false, [notice("careful"), bound(), end()].concat()),
     ] {
         let mut test = prepared();
@@ -179,6 +178,15 @@ fn other_answers_to_a_prepared_statement_need_a_relay() {
         let commits = test.with_context(|_, context| plain.answered(&answer, context));
         assert_eq!(commits, None, "{answer:?}");
     }
+}
+
+#[test]
+fn an_answer_may_end_at_a_row_limit() {
+    let mut test = prepared();
+    let (plain, _) = execute_a(&mut test, false).expect("plain");
+    let answer = [bound(), row(&["1"]), suspended(), ready('I')].concat();
+    let commits = test.with_context(|_, context| plain.answered(&answer, context));
+    assert!(commits.is_some());
 }
 
 #[test]

@@ -11,6 +11,7 @@ use paceline_testing::messages::server::*;
 const EXTENDED: RequestForm = RequestForm::Extended {
     parse: true,
     describe: false,
+    row_limit: 0,
 };
 
 fn take_over(form: RequestForm, so_far: &Wire) -> TestRelay {

@@ -7,7 +7,7 @@ mod consumer;
 mod question;
 mod queue;
 mod search;
-mod shares;
+pub(super) mod shares;
 mod table;
 mod takes;
 mod template;

@@ -195,7 +195,7 @@ impl<'a> Reference<'a> {
 }
 
 /// Units that were answered by shared reads, and the reads that it took.
-fn shared(stage: &Stage) -> (i64, i64) {
+pub(in crate::groups) fn shared(stage: &Stage) -> (i64, i64) {
     let reply = stage.client().ok("SHOW GROUPS");
     let columns = reply.0[0].columns();
     let place = |name| columns.iter().position(|column| column == name).unwrap();

@@ -305,7 +305,7 @@ fn visits(
             false => Rng::new(rng.next()),
         };
         Visit::Takes {
-            unit: Unit::of(chosen, &consumer.template, values, oracle, &mut way),
+            unit: Unit::of(chosen, &consumer.template, values, oracle, &mut way).with_all_rows(),
             picking,
             until: match rng.chance(leaves_percent) {
                 true => *rng.pick(&[Until::Cancelled, Until::HungUp]),

@@ -27,6 +27,8 @@ enum Way {
         binary_results: bool,
         /// The binary form of parameters that are sent so.
         binary: Vec<Option<Vec<u8>>>,
+        /// The row limit of Execute; 0 is none.
+        row_limit: u32,
     },
 }
 
@@ -79,6 +81,10 @@ impl Unit {
                     true => binaries(template, &values, oracle),
                     false => vec![None; values.len()],
                 },
+                row_limit: match rng.chance(40) {
+                    true => 1 + rng.below(3) as u32,
+                    false => 0,
+                },
             }
         };
         Unit {
@@ -86,6 +92,14 @@ impl Unit {
             values,
             way,
         }
+    }
+
+    /// With a row limit, if any, that is higher than the number of rows.
+    pub(super) fn with_all_rows(mut self) -> Unit {
+        if let Way::Extended { row_limit, .. } = &mut self.way {
+            *row_limit *= 1_000;
+        }
+        self
     }
 
     pub(super) fn is_named(&self) -> bool {
@@ -98,6 +112,7 @@ impl Unit {
             describe,
             binary_results,
             binary,
+            row_limit,
         } = &self.way
         else {
             return message::query(&self.sql(template));
@@ -126,7 +141,7 @@ impl Unit {
         if *describe {
             bytes.extend(message::describe(b'P', ""));
         }
-        bytes.extend(message::execute("", 0));
+        bytes.extend(message::execute("", *row_limit));
         bytes.extend(message::sync());
         bytes
     }
@@ -143,6 +158,7 @@ impl Unit {
                 describe,
                 binary_results,
                 binary,
+                row_limit: _,
             } => {
                 let formats: String = binary
                     .iter()
