@@ -52,7 +52,8 @@ impl Writes {
                 Some(0) | None => Self::Possible,
                 Some(_) => Self::Certain,
             },
-            b"SELECT" if only_reads => Self::No,
+            // No tag: the statement has stopped at a row limit.
+            b"SELECT" | b"" if only_reads => Self::No,
             b"BEGIN" | b"START" | b"SAVEPOINT" | b"RELEASE" | b"SET" | b"RESET" | b"SHOW"
             | b"DECLARE" | b"MOVE" | b"CLOSE" | b"DEALLOCATE" | b"LISTEN" | b"UNLISTEN"
             | b"CHECKPOINT" | b"DISCARD" => Self::No,
@@ -79,11 +80,7 @@ impl Writes {
                     writes => writes,
                 }
             }
-            // There is at least one row, so that a statement that returns the rows that it changes has changed one.
-            Some(end) if end.tag == tag::PORTAL_SUSPENDED => match exact {
-                true => Self::Certain,
-                false => Self::Possible,
-            },
+            Some(end) if end.tag == tag::PORTAL_SUSPENDED => Self::Possible,
             _ => Self::No,
         }
     }
@@ -125,8 +122,7 @@ mod tests {
             (complete("UPDATE 0"), true, Writes::No),
             (complete("UPDATE 0"), false, Writes::Possible),
             (complete("SELECT 1"), true, Writes::Possible),
-            (suspended(), true, Writes::Certain),
-            (suspended(), false, Writes::Possible),
+            (suspended(), true, Writes::Possible),
             (error("23505", "duplicate"), false, Writes::No),
         ] {
             assert_eq!(Writes::of_answer(&answer(message), exact), writes);

@@ -18,9 +18,6 @@ use paceline_wire::reader::Reader;
 use paceline_wire::{Frames, frame};
 use std::sync::Arc;
 
-/// Maximum length of a text that PostgreSQL reads as a date or time (`MAXDATELEN`).
-const TIME_LEN_MAX: usize = 128;
-
 /// The protocol of a request. The answer uses the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestForm {
@@ -120,6 +117,21 @@ impl Request {
         }
     }
 
+    /// Whether PostgreSQL executes the statement as a whole although the request has a row limit: all statements with changes in their text
+    /// (`PORTAL_ONE_RETURNING`, `PORTAL_ONE_MOD_WITH`). Others stop at the limit, and do not call functions for later rows.
+    pub fn is_executed_whole(&self) -> bool {
+        let statement = self.template.statement.as_ref();
+        self.form.row_limit() == 0 || statement.is_some_and(|s| !s.targets.is_empty())
+    }
+
+    /// Records the duration (microseconds) of the execution, alone, and the length (bytes) of the answer for later requests of the template,
+    /// unless it has stopped at a row limit: without one, it may take longer.
+    pub fn record_pace(&self, micros: u32, bytes: u32) {
+        if self.is_executed_whole() {
+            self.template.pace.record(micros, bytes);
+        }
+    }
+
     /// Whether these parameters have the same format, so that they can form one array.
     pub fn is_even(&self, numbers: &[u32]) -> bool {
         let mut formats = numbers
@@ -150,13 +162,11 @@ impl Request {
         (1..).map_while(|number| self.parameter(number)).collect()
     }
 
-    /// Whether a value may mean the time at which PostgreSQL reads it (`$1::timestamptz` of `now`). Texts have the same bytes in both
-    /// formats.
+    /// Whether a value may mean the time at which PostgreSQL reads it (`$1::timestamptz` of `now`), alone or in an array or a document.
+    /// Texts have the same bytes in both formats.
     pub fn names_moment(&self) -> bool {
         let mut values = self.parameters().into_iter();
-        values.any(|(_, value)| {
-            value.is_some_and(|value| value.len() <= TIME_LEN_MAX && depends_on_parse_time(value))
-        })
+        values.any(|(_, value)| value.is_some_and(depends_on_parse_time))
     }
 
     /// The result formats as bound: none, one for all columns, or one per column.

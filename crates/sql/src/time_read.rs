@@ -37,13 +37,17 @@ pub(crate) fn reads_moment(tree: &Record) -> bool {
     reads(tree, &MOMENTS, FIRST_MOMENT)
 }
 
+/// Parts of a statement whose values the rest of it may compare.
+const SOURCES: [&str; 4] = ["CommonTableExpr", "MergeStmt", "RangeSubselect", "SubLink"];
+
 /// Whether the effect of a statement may depend on the order of its time and those that others have stored: it reads the time, and not
 /// only to store or to return it, or it does nothing if it meets a value that may be the time (ON CONFLICT without a target). A time that
 /// an INSERT with ON CONFLICT proposes may be the conflict, and EXCLUDED may compare it.
 pub(crate) fn decides_by_moment(tree: &Record) -> bool {
-    // A value that depends on no row.
+    // A value that is stored or returned, and compared with nothing.
     let is_plain = |value: &Record| !value.contains(&["ColumnRef", "SubLink"]);
     match tree.kind {
+        kind if SOURCES.contains(&kind) && reads_moment(tree) => true,
         "ResTarget" if is_plain(tree) => false,
         "OnConflictClause" if tree.record("infer").is_none() => true,
         "InsertStmt" if tree.record("on_conflict_clause").is_some() && reads_moment(tree) => true,
@@ -105,6 +109,23 @@ mod tests {
             ),
             (
                 "INSERT INTO t VALUES (1, (SELECT max(m) FROM s WHERE a < now()))",
+                true,
+            ),
+            ("UPDATE t SET a = now() WHERE a < (SELECT now())", true),
+            (
+                "UPDATE t SET a = s.m FROM (SELECT now() AS m) s WHERE t.a < s.m",
+                true,
+            ),
+            (
+                "UPDATE t SET a = s.m FROM (VALUES (1, now())) s(i, m) WHERE t.a < s.m",
+                true,
+            ),
+            (
+                "WITH s AS (SELECT now() AS m) UPDATE t SET a = s.m FROM s WHERE t.a < s.m",
+                true,
+            ),
+            (
+                "MERGE INTO t USING (VALUES (1, now())) s(i, m) ON t.i = s.i WHEN MATCHED AND t.a < s.m THEN UPDATE SET a = s.m",
                 true,
             ),
             ("UPDATE t SET a = now() WHERE a < now()", true),

@@ -43,17 +43,10 @@ pub fn group_of(request: &Request) -> Option<GroupId> {
     let joins_chains = !targeted
         && !template.is_parsed_alone()
         && !template.reads_numbers()
-        && is_executed_whole(request)
+        && request.is_executed_whole()
         && template.pace.is_short()
         && !request.names_moment();
     joins_chains.then(|| GroupId::of_settings(Strategy::Chain, request.settings.id))
-}
-
-/// Whether PostgreSQL executes the statement as a whole although its request has a row limit: all statements with changes in their text
-/// (`PORTAL_ONE_RETURNING`, `PORTAL_ONE_MOD_WITH`). Others stop at the limit, and do not call functions for later rows.
-fn is_executed_whole(request: &Request) -> bool {
-    let statement = request.template.statement.as_ref();
-    request.form.row_limit() == 0 || statement.is_some_and(|s| !s.targets.is_empty())
 }
 
 /// A chain in flight.

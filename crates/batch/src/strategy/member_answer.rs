@@ -42,7 +42,7 @@ impl MemberAnswer {
         }
     }
 
-    /// Number of rows, also those beyond the limit.
+    /// Number of rows, also those beyond the limit. PostgreSQL reports it only below the limit.
     pub(super) fn rows(&self) -> u32 {
         self.rows
     }

@@ -160,7 +160,7 @@ impl GroupRun {
             && let Some(request) = &entry.request.request
         {
             let bytes = u32::try_from(answer.len()).unwrap_or(u32::MAX);
-            request.template.pace.record(self.micros(), bytes);
+            request.record_pace(self.micros(), bytes);
         }
     }
 

@@ -43,14 +43,14 @@ pub fn no_context_read_sql(name: &Name, evaluated: Evaluated) -> String {
     )
 }
 
-/// The OIDs of `time`, `timestamp` and their versions with time zones.
-const TIMES: &str = "1083|1114|1184|1266";
+/// The OIDs of `time`, `timestamp`, their versions with time zones, their ranges and multiranges.
+const TIME_OIDS: &str = "1083|1114|1184|1266|3908|3910|4533|4534";
 
 /// SQL condition: the stored expression may read the time at which its statement or transaction began, more precisely than its day; also
 /// by the cast of a text (`'now'::text::timestamp`).
 pub(crate) fn reads_moment_sql(expression: &str) -> String {
     format!(
-        "({expression}::pg_catalog.text ~ 'SQLVALUEFUNCTION :op [{FIRST_MOMENT}-{LAST_TIME}] ' OR {expression}::pg_catalog.text ~ ' :resulttype ({TIMES}) ' \
+        "({expression}::pg_catalog.text ~ 'SQLVALUEFUNCTION :op [{FIRST_MOMENT}-{LAST_TIME}] ' OR {expression}::pg_catalog.text ~ ' :resulttype ({TIME_OIDS}) ' \
            OR {calls})",
         calls = calls_sql(
             expression,

@@ -30,6 +30,8 @@ pub(crate) struct Proposal<'a> {
     pub(crate) values: &'a [Proposed],
     /// The columns in which the INSERT may store the time.
     pub(crate) times: &'a [&'a str],
+    /// The columns in which the INSERT stores a default. It may contain the time in any form.
+    pub(crate) defaults: &'a [&'a str],
     /// Conditions on the client's privileges, as ` AND …`. If one is false, the fold changes nothing.
     pub(crate) rights: &'a str,
 }
@@ -152,7 +154,13 @@ impl<'a> Rewriter<'a> {
             assigned.any(|(column, expr)| column.name == *name && self.uses_time(expr))
         };
         let mut read = self.deciding_exprs().flat_map(Expr::columns);
-        match read.find(|name| is_set(name) || may_be_inserted(name)) {
+        let defaults = self.proposal.map_or(&[][..], |proposal| proposal.defaults);
+        let with_time = self.deciding_exprs().filter(|expr| self.uses_time(expr));
+        let mut with_time = with_time.flat_map(Expr::columns);
+        let found = read
+            .find(|name| is_set(name) || may_be_inserted(name))
+            .or_else(|| with_time.find(|name| defaults.contains(&name.as_str())));
+        match found {
             Some(column) => Err(FoldRefusal::Time(column)),
             None => Ok(()),
         }

@@ -439,6 +439,10 @@ fn what_the_time_decides_is_not_chained() {
         ),
         (
             no_default,
+            "UPDATE t SET n = n + 1, at = now() WHERE id = $1::int AND at < (SELECT now())",
+        ),
+        (
+            no_default,
             "INSERT INTO t SELECT $1::int, 5, now() ON CONFLICT (id) DO UPDATE SET n = t.n + 1, at = EXCLUDED.at WHERE t.at < EXCLUDED.at",
         ),
         (

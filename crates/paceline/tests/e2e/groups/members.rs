@@ -82,15 +82,28 @@ fn an_upsert_only_if_the_time_is_later() {
 /// Alone, each upsert has a later time than the row that the first one has inserted.
 #[test]
 fn an_upsert_only_if_the_time_of_the_inserted_row_is_over() {
-    for (columns, value) in [
-        ("(id, n, at)", "VALUES (1, 1, now())"),
-        ("(id, n)", "VALUES (1, 1)"),
+    let micros = "(extract(epoch FROM now()) * 1000000)::bigint";
+    for (at, columns, value, now) in [
+        ("timestamptz", "(id, n, at)", "(1, 1, now())", "now()"),
+        ("timestamptz DEFAULT now()", "(id, n)", "(1, 1)", "now()"),
+        (
+            &format!("bigint DEFAULT {micros}"),
+            "(id, n)",
+            "(1, 1)",
+            micros,
+        ),
+        (
+            "text DEFAULT now()::text",
+            "(id, n)",
+            "(1, 1)",
+            "now()::text",
+        ),
     ] {
         let sql = format!(
-            "INSERT INTO t {columns} {value} ON CONFLICT (id) DO UPDATE SET n = t.n + 1 WHERE t.at < now()"
+            "INSERT INTO t {columns} VALUES {value} ON CONFLICT (id) DO UPDATE SET n = t.n + 1 WHERE t.at < {now}"
         );
         check_as_alone(
-            "CREATE TABLE t (id int PRIMARY KEY, n int, at timestamptz DEFAULT now())",
+            &format!("CREATE TABLE t (id int PRIMARY KEY, n int, at {at})"),
             "DELETE FROM t",
             &[sql.as_str(); 5],
             "SELECT id, n FROM t",

@@ -208,7 +208,7 @@ fn return_server(
     let took = outcome.at - start;
     let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
     let bytes = u32::try_from(outcome.forwarded).unwrap_or(u32::MAX);
-    request.template.pace.record(micros, bytes);
+    request.record_pace(micros, bytes);
     if let Some(stats) = &request.stats {
         stats.count_alone_time(took);
     }

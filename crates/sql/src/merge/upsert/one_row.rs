@@ -131,9 +131,13 @@ pub(super) fn rewrite_first(
             ..
         }) => {
             let names: Vec<&str> = times.iter().map(|column| column.name.as_str()).collect();
+            let is_valued = |name: &str| valued.iter().any(|(valued, _)| valued == name);
+            let all = table.columns.iter().map(|column| column.name.as_str());
+            let defaults: Vec<&str> = all.filter(|name| !is_valued(name)).collect();
             let proposal = Proposal {
                 checks: proposed,
                 values,
+                defaults: &defaults,
                 times: &names,
                 rights: &insert.rights(table),
             };
