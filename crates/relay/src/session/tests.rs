@@ -204,6 +204,43 @@ fn a_row_limit_is_a_part_of_the_form() {
     }
 }
 
+/// A read of all rows may take longer than one that has stopped at a row limit.
+#[test]
+fn only_whole_executions_record_a_pace() {
+    let mut test = TestSession::new();
+    for (name, text, counts) in [
+        ("s", "SELECT a FROM t", false),
+        ("r", "UPDATE t SET a = 1 RETURNING a", true),
+    ] {
+        test.prepare(name, text);
+        let limited = test.single([bind(name), execute_portal("", 1), sync()]);
+        (0..10).for_each(|_| limited.record_pace(1, 1));
+        assert_eq!(limited.template.pace.is_short(), counts, "{text}");
+        let whole = test.single([bind(name), execute(), sync()]);
+        (0..10).for_each(|_| whole.record_pace(1, 1));
+        assert!(whole.template.pace.is_short(), "{text}");
+    }
+}
+
+#[test]
+fn a_time_is_found_in_a_value_of_any_length_and_format() {
+    let mut test = TestSession::new();
+    let padding = "x".repeat(10_000);
+    for (text, names) in [("now", true), ("known", false)] {
+        for binary in [false, true] {
+            let value = format!("{{\"until\":\"{text}\",\"note\":\"{padding}\"}}");
+            let values = [(binary, Some(value.as_bytes()))];
+            let request = test.single([
+                parse("", "UPDATE t SET a = ($1::jsonb->>'until')::timestamptz"),
+                bind_values("", &values, &[]),
+                execute(),
+                sync(),
+            ]);
+            assert_eq!(request.names_moment(), names, "{text}, binary: {binary}");
+        }
+    }
+}
+
 #[test]
 fn extended_requests_of_another_shape_are_relayed() {
     let mut test = TestSession::new();
