@@ -257,12 +257,7 @@ impl RelayState {
         out: &mut BytesMut,
     ) -> Result<(), Unparsed> {
         let Ok(text) = std::str::from_utf8(parse.text) else {
-            // The text is in another encoding than UTF-8. Only PostgreSQL knows what the statement does.
-            self.renew(parse.name, context);
-            self.pin(PinReason::NotText);
-            let undo = context.session.statements.close(parse.name);
-            parse.write(out);
-            self.expect_parse(undo);
+            self.parse_not_text(parse, context, out);
             return Ok(());
         };
         // The client may execute a named statement after its channels have changed.
@@ -320,7 +315,7 @@ impl RelayState {
     }
 
     /// When a request is retried, the client has the statement already. Prepares it again.
-    fn renew(&mut self, name: &[u8], context: &mut RelayContext<'_>) {
+    pub(super) fn renew(&mut self, name: &[u8], context: &mut RelayContext<'_>) {
         if self.retry.renews() {
             context.session.statements.close(name);
         }

@@ -138,6 +138,8 @@ pub(super) enum Expect {
 pub(super) enum StatementReply {
     /// `ParseComplete`
     Parsed,
+    /// `ParseComplete` of a named statement that is lost at the end of the transaction, because its text is not UTF-8.
+    ParsedNotText,
     /// `CloseComplete`
     Closed,
     /// `CommandComplete` of `PREPARE`
@@ -153,7 +155,7 @@ pub(super) enum StatementReply {
 impl StatementReply {
     pub(super) fn write(self, out: &mut BytesMut) {
         match self {
-            Self::Parsed => frame::write_empty(out, tag::PARSE_COMPLETE),
+            Self::Parsed | Self::ParsedNotText => frame::write_empty(out, tag::PARSE_COMPLETE),
             Self::Closed => frame::write_empty(out, tag::CLOSE_COMPLETE),
             Self::Prepared => backend::write_command_complete(out, "PREPARE"),
             Self::Deallocated => backend::write_command_complete(out, "DEALLOCATE"),
@@ -164,7 +166,7 @@ impl StatementReply {
 
     /// Whether the answer precedes the execution of statements, so that the request may still be retried.
     pub(super) fn is_preliminary(self) -> bool {
-        matches!(self, Self::Parsed | Self::Closed)
+        matches!(self, Self::Parsed | Self::ParsedNotText | Self::Closed)
     }
 }
 

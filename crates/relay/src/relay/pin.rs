@@ -1,11 +1,14 @@
 //! State that cannot follow its client: whether the client is pinned to its server, warned, or rejected.
 
+use super::expect::{Expect, StatementReply};
+use super::refusal::RelayRefusal;
 use super::state::{RelayContext, RelayState, Untracked};
 use super::state_policy::SessionStateMode;
 use bytes::BytesMut;
 use paceline_sql::{Listening, PinReason, SessionChange};
 use paceline_wire::ErrorResponse;
 use paceline_wire::backend::Status;
+use paceline_wire::frontend::Parse;
 
 impl RelayState {
     /// A statement has created such state.
@@ -35,7 +38,8 @@ impl RelayState {
             _ => {}
         }
         // No reset removes it before the next client.
-        context.server.must_close |= !reason.can_be_discarded() || reason == PinReason::Prepared;
+        let is_statement = matches!(reason, PinReason::Prepared | PinReason::NotText);
+        context.server.must_close |= !reason.can_be_discarded() || is_statement;
     }
 
     /// The client keeps its server connection for this reason.
@@ -48,6 +52,45 @@ impl RelayState {
             self.pinned_for.push(reason);
         }
         self.request.may_unpin = true;
+    }
+
+    /// A text in another encoding than UTF-8. Only PostgreSQL knows what the statement does, and no other server connection can be given
+    /// it.
+    pub(super) fn parse_not_text(
+        &mut self,
+        parse: Parse<'_>,
+        context: &mut RelayContext<'_>,
+        out: &mut BytesMut,
+    ) {
+        let is_named = !parse.name.is_empty();
+        let mode = context.policy.session_state;
+        let reply = match (self.is_session_pooling(), mode) {
+            (true, _) | (false, SessionStateMode::Pin) => {
+                self.pin(PinReason::NotText);
+                StatementReply::Parsed
+            }
+            (false, SessionStateMode::Refuse) if is_named => {
+                return self.refuse_message(RelayRefusal::Unmovable(PinReason::NotText), out);
+            }
+            (false, _) => {
+                // A Bind of this request may name it.
+                self.prepares = true;
+                match is_named {
+                    true => StatementReply::ParsedNotText,
+                    false => StatementReply::Parsed,
+                }
+            }
+        };
+        self.renew(parse.name, context);
+        if !is_named {
+            let written = context.templates.new_id();
+            context.server.parse_unnamed(written);
+            self.own_unnamed = Some(written);
+        }
+        let undo = context.session.statements.close(parse.name);
+        parse.write(out);
+        let key = None;
+        self.expect.push_back(Expect::Parse { key, undo, reply });
     }
 
     /// Whether the server may have statements under the client's own names.

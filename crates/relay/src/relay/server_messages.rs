@@ -1,6 +1,6 @@
 //! Messages from the server to the client.
 
-use super::expect::Expect;
+use super::expect::{Expect, StatementReply};
 use super::listening::write_notification;
 use super::state::{
     Body, Disposition, RelayContext, RelayState, RelayedError, RequestProgress, Wrap,
@@ -8,7 +8,7 @@ use super::state::{
 use super::targeted_portal::TargetedExecution;
 use crate::server::AcceptedParse;
 use bytes::{Buf, BufMut, BytesMut};
-use paceline_sql::{Hints, SessionChange};
+use paceline_sql::{Hints, PinReason, SessionChange};
 use paceline_wire::backend::{self, Status, tag};
 use paceline_wire::{Frame, Header, WireError};
 

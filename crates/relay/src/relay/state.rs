@@ -87,6 +87,8 @@ pub struct RelayState {
     pub(super) settings_undo_log: SettingsUndoLog,
     /// The state for which the client keeps the server connection beyond its transaction.
     pub(super) pinned_for: Vec<PinReason>,
+    /// The client's unnamed statement whose text is not UTF-8. The server has it while its own unnamed statement is this one.
+    pub(super) own_unnamed: Option<u64>,
     /// The caller knows that the client is pinned.
     pub(super) pin_reported: bool,
     pub(super) mode: RelayMode,
@@ -291,6 +293,7 @@ impl RelayState {
             portals: Portals::default(),
             settings_undo_log: SettingsUndoLog::default(),
             pinned_for: Vec::new(),
+            own_unnamed: None,
             pin_reported: false,
             mode: RelayMode::Transaction,
             prepares: false,

@@ -122,7 +122,8 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) -> Vec<u8> {
-        if name.is_empty() {
+        let is_own = self.own_unnamed.is_some() && self.own_unnamed == context.server.unnamed;
+        if name.is_empty() && !is_own {
             // After an error the server may have skipped the message that would have replaced the unnamed statement. If it
             // skips this `Close`, it skips the following messages, too.
             context.server.unnamed = None;

@@ -1,7 +1,9 @@
 //! `session_state`: the treatment of state that cannot follow its client. Under each value, no other client finds any of it.
 
-use crate::harness::message::unit;
+use crate::harness::message::{bind, execute, parse, sync, unit};
 use crate::harness::raw::RawClient;
+use crate::harness::reply::{Message, Reply};
+use crate::harness::stage::Target;
 use crate::harness::{Stage, until};
 
 fn stage(state: &str) -> Stage {
@@ -226,4 +228,65 @@ fn startup_parameters_may_be_ignored() {
     assert_eq!(client.value("SHOW timezone"), "Asia/Tokyo");
     assert_eq!(client.value("SHOW intervalstyle"), "iso_8601");
     assert_ne!(client.value("SHOW work_mem"), "77kB");
+}
+
+/// A statement in the client's encoding, with a letter that is not ASCII.
+fn not_utf8(name: &str) -> Vec<u8> {
+    let mut message = parse(name, "SELECT '~'", &[]);
+    let letter = message.iter().position(|byte| *byte == b'~').unwrap();
+    message[letter] = 0xe9;
+    message
+}
+
+#[test]
+fn a_statement_that_is_not_utf8_is_executed() {
+    for mode in ["transaction", "session"] {
+        let stage = Stage::on_shared()
+            .set(&format!("pool_mode={mode}"))
+            .set("default_pool_size=1")
+            .open();
+        let mut client = stage.client_with(&[("client_encoding", "latin1")]);
+        for name in ["", "own"] {
+            let bound = [bind("", name, &[]), execute("", 0), sync()].concat();
+            let reply = client.ask(&[not_utf8(name), bound.clone()].concat());
+            assert_eq!(letters(&reply), [[Some(vec![0xe9])]], "{mode} {name}");
+            // The statement remains.
+            let reply = client.ask(&bound);
+            assert_eq!(letters(&reply), [[Some(vec![0xe9])]], "{mode} {name}");
+        }
+        client.ok("SELECT 1");
+        client
+            .ask(&[bind("", "", &[]), sync()].concat())
+            .expect_error("26000");
+        let failed = [parse("", "no statement", &[]), not_utf8(""), sync()].concat();
+        client.ask(&failed).expect_error("42601");
+        client
+            .ask(&[bind("", "", &[]), sync()].concat())
+            .expect_error("26000");
+    }
+}
+
+fn letters(reply: &Reply) -> Vec<Vec<Option<Vec<u8>>>> {
+    let rows = reply.0.iter().filter(|message| message.tag == b'D');
+    rows.map(Message::raw_values).collect()
+}
+
+/// Only its own server knows the statement. An unnamed one need not be lost: its client executes it in the same request.
+#[test]
+fn a_statement_that_is_not_utf8_keeps_no_server_unless_state_pins() {
+    for (state, named) in [("track", "1Z"), ("warn", "N1Z"), ("error", "EZ")] {
+        let stage = stage(state);
+        if stage.target() == Target::Bare {
+            return;
+        }
+        let mut client = stage.client_with(&[("client_encoding", "latin1")]);
+        let executed = [bind("", "", &[]), execute("", 0), sync()].concat();
+        let reply = client.ask(&[not_utf8(""), executed].concat());
+        assert_eq!(letters(&reply), [[Some(vec![0xe9])]]);
+        stage.client().ok("SELECT 1");
+        let reply = client.ask(&[not_utf8("own"), sync()].concat());
+        assert_eq!(reply.tags(), named, "{state}");
+        stage.client().ok("SELECT 1");
+        client.ok("SELECT 1");
+    }
 }
