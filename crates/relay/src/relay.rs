@@ -218,6 +218,11 @@ impl RelayState {
         self.answered
     }
 
+    /// Number of transactions, and requests outside transactions, that have ended.
+    pub fn transactions_ended(&self) -> u64 {
+        self.transactions_ended
+    }
+
     /// Named statements of the client that PostgreSQL has accepted since the last call.
     pub fn take_accepted(&mut self) -> Vec<AcceptedParse> {
         std::mem::take(&mut self.accepted)

@@ -31,8 +31,10 @@ pub(super) struct QueryTimers {
     phase: RelayPhase,
     /// Limit of the client's idle time; zero means none.
     idle_max: Duration,
-    /// Start of the transaction.
+    /// Start of the transaction, or of a request outside transactions.
     transaction_since: Instant,
+    /// Number of transactions that had ended then.
+    transactions_ended: u64,
     /// Start of the phase, or the client's last message in it.
     since: Instant,
     alarm: Pin<Box<Sleep>>,
@@ -62,9 +64,18 @@ impl QueryTimers {
             phase: RelayPhase::Idle,
             idle_max: Duration::ZERO,
             transaction_since: now,
+            transactions_ended: 0,
             since: now,
             alarm: Box::pin(tokio::time::sleep_until(now + FAR)),
         })
+    }
+
+    /// Sets the number of transactions that have ended. If it has changed, another transaction begins now: a client that sends
+    /// requests ahead is never idle between two of them.
+    pub(super) fn set_transactions_ended(&mut self, ended: u64) {
+        if std::mem::replace(&mut self.transactions_ended, ended) != ended {
+            self.transaction_since = Instant::now();
+        }
     }
 
     /// Sets the event for which the relay waits. `client_active` says that the client has sent something since the last call; `idle_max`
@@ -190,6 +201,17 @@ mod tests {
         set_phase(&mut timers, RelayPhase::Idle);
         set_phase(&mut timers, RelayPhase::Running);
         assert_eq!(expired(&mut timers).await, Some(("query timeout", 8)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_of_several_requests_that_are_sent_ahead_is_timed() {
+        let mut timers = timers("transaction_timeout = 10");
+        for ended in 0..4 {
+            timers.as_mut().unwrap().set_transactions_ended(ended);
+            set_phase(&mut timers, RelayPhase::Running);
+            advance(SECOND * 6).await;
+        }
+        assert_eq!(expired(&mut timers).await, Some(("transaction timeout", 4)));
     }
 
     #[tokio::test(start_paused = true)]

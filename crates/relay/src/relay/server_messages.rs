@@ -278,6 +278,9 @@ impl RelayState {
                 let now = context.templates.new_id();
                 context.session.statements.parse_answered(&undo, now);
                 self.pass_held(to_client);
+                if reply == StatementReply::ParsedNotText {
+                    self.meet_pin_reason(PinReason::NotText, context, to_client);
+                }
                 self.retry.reply(reply, to_client);
                 Disposition::Swallow
             }
@@ -380,6 +383,7 @@ impl RelayState {
         statuses.for_each(|(_, status)| to_client.put_slice(&status));
         self.settle(context, to_server);
         self.answered += 1;
+        self.transactions_ended += u64::from(self.status == Status::Idle);
         Ok(match self.hold_ready(frame) {
             true => Disposition::Swallow,
             false => Disposition::Forward,

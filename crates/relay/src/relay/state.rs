@@ -125,6 +125,8 @@ pub struct RelayState {
     pub(super) errors: Vec<RelayedError>,
     /// Requests whose ReadyForQuery has been forwarded.
     pub(super) answered: u64,
+    /// See [`RelayState::transactions_ended`].
+    pub(super) transactions_ended: u64,
     pub(super) accepted: Vec<AcceptedParse>,
     pub(super) commits: CommitProgress,
     pub(super) ddl: DdlProgress,
@@ -314,6 +316,7 @@ impl RelayState {
             saw_error: false,
             errors: Vec::new(),
             answered: 0,
+            transactions_ended: 0,
             accepted: Vec::new(),
             commits: CommitProgress::default(),
             ddl: DdlProgress::default(),

@@ -395,6 +395,7 @@ impl RelayTask<'_> {
             self.timers = Some(QueryTimers::new(&self.client.pool.settings()));
         }
         if let Some(timers) = &mut self.timers {
+            timers.set_transactions_ended(self.relay.transactions_ended());
             timers.set_phase(phase, std::mem::take(&mut self.input.is_active), idle_max);
         }
     }
