@@ -13,6 +13,7 @@ mod replicas;
 mod replication;
 mod requests;
 mod rest;
+mod send;
 mod serve;
 mod shards;
 mod single;

@@ -168,7 +168,7 @@ impl Client {
             deferred.precede(&mut answer);
         }
         match self.taken {
-            Taken::All => Ok(self.stream.write_all(&mut answer).await?),
+            Taken::All => self.send(&mut answer).await,
             // Boxed because it is rare: its state would be part of every client.
             Taken::First | Taken::None => Box::pin(self.answer_in_parts(answer)).await,
         }

@@ -31,6 +31,11 @@ pub(super) fn shut_down() -> ClientEnd {
     ClientEnd::Error(DisconnectSignal::ShutDown.message())
 }
 
+/// The client has not read its answer, so that it can get no further message.
+pub(super) fn not_read() -> ClientEnd {
+    ClientEnd::Io(io::ErrorKind::ConnectionAborted.into())
+}
+
 /// Returns when an idle client must disconnect because of this signal or a stronger one.
 pub(super) async fn disconnected(
     disconnect: &mut watch::Receiver<DisconnectSignal>,

@@ -104,7 +104,7 @@ impl Client {
         self.primary_served();
         Status::Idle.write(&mut out);
         self.count_answered(&request.bytes, out.len());
-        Ok(self.stream.write_all(&mut out).await?)
+        self.send(&mut out).await
     }
 
     /// Appends the notifications of everything that was committed before, as PostgreSQL sends them at the end of a transaction.

@@ -5,6 +5,7 @@ use super::replicas::PositionRequest;
 use super::taken::Taken;
 use super::trace::RequestTrace;
 use super::{Client, ClientEnd, disconnected, shut_down};
+use crate::cancel::ClientState;
 use crate::shared_listen::notification_ready;
 use bytes::{Buf, Bytes, BytesMut};
 use paceline_batch::line::WaitSpec;
@@ -20,6 +21,7 @@ use paceline_wire::backend::Status;
 use paceline_wire::frontend::tag;
 use paceline_wire::{ErrorResponse, Frames, WireError};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::time::Sleep;
@@ -61,8 +63,7 @@ impl Client {
             }
             ClientEnd::ServerLost(message) => out.extend_from_slice(&message),
         }
-        // The client may have disconnected; the connection is closed either way.
-        let _ = self.stream.write_all(&mut out).await;
+        self.send_last(out).await;
     }
 
     async fn serve_request(&mut self) -> Result<(), ClientEnd> {
@@ -266,7 +267,13 @@ impl Client {
             }
             match plan {
                 RequestPlan::Unparsed(unparsed) => {
-                    Box::pin(self.proxy.shared.parse(unparsed)).await
+                    let entry = Arc::clone(&self.registration.entry);
+                    entry.set_state(ClientState::Starting);
+                    Box::pin(self.proxy.shared.parse(unparsed)).await;
+                    if entry.wait_ended(ClientState::Nothing) {
+                        self.handle_wait_result(WaitResult::cancelled()).await?;
+                        return Ok(None);
+                    }
                 }
                 plan => return Ok(Some(plan)),
             }
@@ -345,9 +352,8 @@ impl Client {
             // A connection became free in the meantime.
             server.give_back();
         }
-        self.pool.forget(waiter);
         self.count_answered(&bytes, answer.len());
-        Ok(self.stream.write_all(&mut answer).await?)
+        self.send(&mut answer).await
     }
 
     /// Answers a request that prepares statements, if PostgreSQL has accepted each of them after this time. `None` also for a text

@@ -15,10 +15,10 @@ impl Client {
     /// Sends an error and ReadyForQuery, which end an answer; between them, skips the rest of the request.
     pub(super) async fn answer_in_parts(&mut self, mut answer: BytesMut) -> Result<(), ClientEnd> {
         let mut ready = answer.split_off(answer.len().saturating_sub(READY_LEN));
-        self.stream.write_all(&mut answer).await?;
+        self.send(&mut answer).await?;
         self.skip_rest().await?;
         self.taken = Taken::All;
-        Ok(self.stream.write_all(&mut ready).await?)
+        self.send(&mut ready).await
     }
 
     /// A request by the extended protocol ends with `Sync`; another one is a single message.

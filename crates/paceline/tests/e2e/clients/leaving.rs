@@ -3,6 +3,7 @@
 use super::{BUMP, Neighbour, n, stage};
 use crate::harness::gate::lock_waiters;
 use crate::harness::message::{copy_data, query, terminate};
+use crate::harness::raw::RawClient;
 use crate::harness::stage::Target;
 use crate::harness::{Gate, until};
 
@@ -121,4 +122,43 @@ fn a_large_result_that_is_not_read_delays_no_other_client() {
     }
     drop(client);
     neighbour.check();
+}
+
+/// Some answers are in the buffers of the sockets, of others Paceline keeps the rest, and of the longest ones the server has not sent all.
+#[test]
+fn clients_that_do_not_read_are_disconnected_with_their_database() {
+    const SIZES: usize = 12;
+    let stage = crate::harness::Stage::on_shared()
+        .set("admin_users=boss")
+        .open();
+    if stage.target() == Target::Bare {
+        return;
+    }
+    let mut clients = stage.clients(SIZES);
+    for (number, client) in clients.iter_mut().enumerate() {
+        let size = (number + 1) * 400_000;
+        client.send(&query(&format!("SELECT repeat('x', {size})")));
+    }
+    for client in &mut clients {
+        client.receive_byte();
+    }
+    operator(&stage).ok(&format!("KILL {}", stage.database));
+    await_clients(&stage, 0);
+    drop(clients);
+}
+
+fn operator(stage: &crate::harness::Stage) -> RawClient {
+    let parameters = [("user", "boss"), ("database", "pgbouncer")];
+    RawClient::connect(stage.port(), &parameters)
+}
+
+/// Returns when this number of clients is connected, without the console's.
+fn await_clients(stage: &crate::harness::Stage, number: usize) {
+    let mut operator = operator(stage);
+    until(&format!("{number} clients"), || {
+        let clients = operator.ok("SHOW CLIENTS").rows();
+        let of_stage =
+            |row: &&Vec<Option<String>>| row.iter().flatten().any(|value| *value == stage.database);
+        clients.iter().filter(of_stage).count() == number
+    });
 }

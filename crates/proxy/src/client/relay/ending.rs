@@ -91,6 +91,18 @@ impl RelayTask<'_> {
         ClientEnd::Error(last.freeze())
     }
 
+    /// The same for a client that is idle, with the messages of this end.
+    pub(super) fn after_output(&mut self, end: ClientEnd) -> ClientEnd {
+        match end {
+            ClientEnd::Error(message) => {
+                let mut last = std::mem::take(&mut self.output.bytes);
+                last.extend_from_slice(&message);
+                ClientEnd::Error(last.freeze())
+            }
+            end => end,
+        }
+    }
+
     pub(super) fn phase(&self) -> RelayPhase {
         match (self.relay.is_quiet(), self.relay.status()) {
             (false, _) => RelayPhase::Running,

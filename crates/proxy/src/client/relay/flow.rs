@@ -3,7 +3,7 @@
 use super::context::{with_context, with_context_and_template};
 use super::input::Body;
 use super::{BACKLOG_MAX, RelayTask, ServerDisposal};
-use crate::client::end::{ClientEnd, disconnected};
+use crate::client::end::{ClientEnd, disconnected, not_read};
 use crate::client::query_timers::{QueryTimers, RelayPhase};
 use crate::shared_listen::notification_ready;
 use bytes::{Buf, Bytes};
@@ -358,8 +358,15 @@ impl RelayTask<'_> {
             PoolMode::Session => DisconnectSignal::ShutDown,
             PoolMode::Transaction | PoolMode::Statement => DisconnectSignal::Closing,
         };
-        let disconnect = disconnected(&mut self.client.disconnect, signal);
         let idle = phase == RelayPhase::Idle;
+        // The server is not read, so that its end is not noticed.
+        let is_blocked = self.output.bytes.len() >= BACKLOG_MAX;
+        let signal = if idle {
+            signal
+        } else {
+            DisconnectSignal::Killed
+        };
+        let disconnect = disconnected(&mut self.client.disconnect, signal);
         let notifications = notification_ready(self.client.listening.as_deref());
         let may_deliver = idle && self.output.bytes.is_empty();
         let expired = tokio::select! {
@@ -372,7 +379,13 @@ impl RelayTask<'_> {
                 self.client_end = ready.err().map(ClientEnd::from).or(self.client_end.take());
                 None
             }
-            end = disconnect, if idle => return Err((ServerDisposal::Close, end)),
+            end = disconnect, if idle || is_blocked => {
+                let end = match idle {
+                    true => self.after_output(end),
+                    false => not_read(),
+                };
+                return Err((ServerDisposal::Close, end));
+            }
             () = notifications, if may_deliver => return self.deliver(),
             why = QueryTimers::expired(&mut self.timers) => Some(why),
         };
