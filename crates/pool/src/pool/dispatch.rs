@@ -130,14 +130,15 @@ impl Pool {
         self.lock().line.arrived(waiter)
     }
 
-    /// Withdraws the request of a client that has disconnected. False: the request has left the line; if its group cannot serve it,
-    /// it is not tried again.
+    /// Takes the request of a client that needs no answer out of the line. False: the request has left the line.
     pub fn withdraw(self: &Arc<Self>, waiter: WaiterId) -> bool {
-        let withdrawn = self.take_out(waiter).is_some();
-        if !withdrawn {
-            self.set_unwanted(waiter, Unwanted::Left);
-        }
-        withdrawn
+        self.take_out(waiter).is_some()
+    }
+
+    /// The client of a request in flight has disconnected: if its group cannot serve it, it is not tried again. The caller waits
+    /// for the end of the request, and then calls [`Pool::forget`].
+    pub fn client_left(&self, waiter: WaiterId) {
+        self.set_unwanted(waiter, Unwanted::Left);
     }
 
     /// Takes a request out of the line. Requests behind it may get connections that were idle because of it.

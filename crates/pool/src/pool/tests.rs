@@ -367,3 +367,17 @@ async fn a_suspended_pool_shows_its_connections_as_idle() {
     let servers = pool.servers();
     assert!(servers.len() == 1 && servers.iter().all(|server| server.idle));
 }
+
+/// The line forgets a login that has waited, whether or not it was served.
+#[tokio::test]
+async fn a_request_that_has_left_the_line_leaves_no_trace() {
+    let pool = pool_with("");
+    let (dispatch, _waits) = pool.dequeue_one(&LineKeys::Unknown).expect("a request");
+    let waiter = dispatch.entries[0].waiter;
+    assert!(!pool.withdraw(waiter));
+    assert!(pool.lock().unwanted.is_empty());
+    pool.client_left(waiter);
+    assert_eq!(pool.lock().unwanted.len(), 1);
+    pool.forget(waiter);
+    assert!(pool.lock().unwanted.is_empty());
+}

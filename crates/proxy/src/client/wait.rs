@@ -35,7 +35,7 @@ impl Client {
             }
             WaitResult::Answer(mut answer) => {
                 self.primary_served();
-                Ok(self.stream.write_all(&mut answer).await?)
+                self.send(&mut answer).await
             }
             WaitResult::Fatal(message) | WaitResult::QueryTimeout(message) => {
                 Err(ClientEnd::Error(message))
@@ -102,11 +102,11 @@ impl Client {
                     let read = ready.and_then(|()| self.stream.read_now(&mut self.input));
                     if let Err(error) = read {
                         if pool.withdraw(waiter) || reads {
-                            pool.forget(waiter);
                             entry.set_state(ClientState::Nothing);
                             return Err(error.into());
                         }
                         // The request is in flight; its group runs to the end.
+                        pool.client_left(waiter);
                         left = Some(error);
                     }
                 }
