@@ -192,7 +192,7 @@ fn set_inside_transactions_is_followed() {
 #[test]
 fn startup_parameters_are_each_clients_own() {
     let stage = stage(1);
-    let parameters: [&[(&str, &str)]; 5] = [
+    let parameters: [&[(&str, &str)]; 6] = [
         &[("application_name", "first")],
         &[("options", "-c statement_timeout=4s -c custom.flag=a\\ b")],
         &[("TimeZone", "America/New_York"), ("DateStyle", "SQL, DMY")],
@@ -201,6 +201,7 @@ fn startup_parameters_are_each_clients_own() {
             ("options", "--application-name=second"),
         ],
         &[("client_encoding", "LATIN1")],
+        &[("options", "-c temp_tablespaces=pg_default,pg_default")],
     ];
     let mut clients: Vec<RawClient> = parameters
         .iter()

@@ -23,7 +23,7 @@ pub(super) fn settings_of(
             None => quote_ident(name),
         };
         let sql = match name {
-            "search_path" | "datestyle" => format!(
+            "search_path" | "datestyle" | "temp_tablespaces" => format!(
                 "SELECT pg_catalog.set_config({}, {}, false)",
                 quote_literal(name),
                 quote_literal(value)
