@@ -28,6 +28,8 @@ pub const RESET_FAILED: &str = "reset query failed";
 pub(crate) const QUERY_TIMEOUT: &str = "query timeout";
 /// The server or the network closed the connection.
 pub(crate) const LOST: &str = "server conn crashed?";
+/// The server has not confirmed a cancel request, which could reach the next client's statement.
+pub const CANCEL_PENDING: &str = "cancel request not confirmed";
 /// The client disconnected in the middle of a transaction or an answer.
 pub(crate) const CLIENT_LEFT: &str = "client disconnect while server was not ready";
 /// The state of the connection is unknown.

@@ -2,7 +2,7 @@
 //! cancel its request.
 //!
 //! A cancel request never hits another client: while it is on its way to a server, its client does not return the server
-//! connection.
+//! connection. If the server does not confirm it within `cancel_wait_timeout`, the connection is closed.
 
 mod console_keys;
 mod key;
@@ -57,6 +57,8 @@ struct EntryState {
     relays: u64,
     /// Number of cancel requests on their way to the client's server.
     cancels_in_flight: usize,
+    /// Whether a cancel request of this relay may reach the server at any later time.
+    cancel_pending: bool,
     /// The client's settings, as of its last relay.
     settings: Option<Arc<SessionSettings>>,
 }
@@ -215,17 +217,27 @@ pub(crate) fn own_peer_id(shared: &Shared) -> u16 {
 /// Sends a cancel request to a server. The caller has counted the request.
 async fn send_cancel(client: &ClientEntry, key: &BackendKey, limit: Duration) {
     // Uncounts the request even if this future is dropped: the client waits for it.
-    let _in_flight = InFlightCancel(client);
-    deliver(key, limit).await;
+    let mut in_flight = InFlightCancel {
+        client,
+        delivered: false,
+    };
+    in_flight.delivered = deliver(key, limit).await;
 }
 
 /// Uncounts a cancel request when it is dropped.
-struct InFlightCancel<'a>(&'a ClientEntry);
+struct InFlightCancel<'a> {
+    client: &'a ClientEntry,
+    /// Whether the server has confirmed it.
+    delivered: bool,
+}
 
 impl Drop for InFlightCancel<'_> {
     fn drop(&mut self) {
-        self.0.lock().cancels_in_flight -= 1;
-        self.0.delivered.notify_waiters();
+        let mut state = self.client.lock();
+        state.cancels_in_flight -= 1;
+        state.cancel_pending |= !self.delivered;
+        drop(state);
+        self.client.delivered.notify_waiters();
     }
 }
 
@@ -383,19 +395,33 @@ impl ClientEntry {
         !cancelled
     }
 
-    /// Lets no further cancel request reach a server. Returns the number of those on their way.
-    fn stop_cancels(&self) -> usize {
+    fn count_cancel(&self, key: &BackendKey) {
         let mut state = self.lock();
-        state.doing = ClientState::Nothing;
-        state.cancels_in_flight
+        state.doing = ClientState::Relaying(key.clone());
+        state.cancels_in_flight += 1;
     }
 
-    /// Ends a relay: later cancel requests do not reach its server. Waits for those on their way.
-    pub(crate) async fn relay_ends(&self) {
+    /// Cancels the statement that a relay has taken over on the server connection with this key.
+    pub(crate) async fn relay_cancelled(&self, key: &BackendKey, limit: Duration) {
+        self.count_cancel(key);
+        send_cancel(self, key, limit).await;
+    }
+
+    /// Lets no further cancel request reach a server. Once none is on its way, returns whether one may reach the server at any later
+    /// time.
+    fn stop_cancels(&self) -> Option<bool> {
+        let mut state = self.lock();
+        state.doing = ClientState::Nothing;
+        (state.cancels_in_flight == 0).then(|| std::mem::take(&mut state.cancel_pending))
+    }
+
+    /// Ends a relay: later cancel requests do not reach its server. Waits for those on their way. Returns true if one of them may reach
+    /// the server at any later time, so that the server connection must serve no other client.
+    pub(crate) async fn relay_ends(&self) -> bool {
         loop {
             let delivered = self.delivered.notified();
-            if self.stop_cancels() == 0 {
-                return;
+            if let Some(pending) = self.stop_cancels() {
+                return pending;
             }
             delivered.await;
         }

@@ -71,13 +71,15 @@ impl BackendKey {
     }
 }
 
-/// Asks the server to cancel the statement of this backend, and waits at most `limit` for it.
-pub async fn deliver(key: &BackendKey, limit: Duration) {
+/// Asks the server to cancel the statement of this backend, and waits at most `limit` for it. False: the server may still cancel a
+/// later statement of the backend.
+pub async fn deliver(key: &BackendKey, limit: Duration) -> bool {
     match optional_timeout(limit, key.cancel()).await {
-        Some(Ok(())) => {}
+        Some(Ok(())) => return true,
         Some(Err(error)) => tracing::debug!(%error, "a cancel request did not reach the server"),
         None => tracing::debug!("the server did not take a cancel request in time"),
     }
+    false
 }
 
 /// Cancels, in the background, the statement on a connection that is given up.

@@ -5,6 +5,7 @@ use crate::proxy::Proxy;
 use paceline_config::{Config, Host, SslMode, Tcp, Upstream, UpstreamTls};
 use paceline_net::Peer;
 use paceline_pool::address::Address;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
 const KEY: CancelKey = CancelKey {
@@ -65,7 +66,11 @@ async fn an_abandoned_cancel_request_does_not_block_the_client() {
         taken = server.accept() => drop(taken.expect("the cancel request")),
     }
     assert_eq!(client.lock().cancels_in_flight, 0);
-    client.relay_ends().await;
+    assert!(client.relay_ends().await, "the server may take it later");
+    assert!(
+        !client.relay_ends().await,
+        "the next relay has no cancel request"
+    );
 }
 
 /// The server accepts the connection and does not answer: `cancel_wait_timeout`.
@@ -75,8 +80,23 @@ async fn a_cancel_request_that_the_server_does_not_take_times_out() {
     let cancels = CancelKeys::default();
     cancels.lock().insert(7, Arc::clone(&client));
     assert!(cancels.cancel(KEY, Duration::from_millis(20)).await);
-    client.relay_ends().await;
+    assert!(client.relay_ends().await, "the server may take it later");
 }
+
+#[tokio::test]
+async fn a_cancel_request_that_the_server_confirms_is_not_pending() {
+    let (server, client) = relaying().await;
+    let cancels = CancelKeys::default();
+    cancels.lock().insert(7, Arc::clone(&client));
+    let take = async {
+        let (mut socket, _) = server.accept().await.expect("the cancel request");
+        let mut request = [0; 16];
+        socket.read_exact(&mut request).await.expect("16 bytes");
+    };
+    tokio::join!(cancels.cancel(KEY, Duration::from_secs(10)), take);
+    assert!(!client.relay_ends().await);
+}
+
 /// Its request is neither in the line nor at a server.
 #[tokio::test]
 async fn a_client_that_waits_for_an_analysis_can_cancel() {

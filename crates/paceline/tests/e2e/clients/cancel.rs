@@ -1,6 +1,7 @@
 //! Cancel requests for a request in the line, for one that runs, and with a wrong key. They never cancel another client's request.
 
 use super::{BUMP, Neighbour, n, stage};
+use crate::harness::caretaker;
 use crate::harness::gate::lock_waiters;
 use crate::harness::message::{
     bind, cancel_request, copy_data, copy_done, copy_fail, execute, flush, function_call, parse,
@@ -224,4 +225,34 @@ fn a_cancel_for_an_idle_client_does_nothing() {
     client.cancel();
     assert_eq!(client.ok("SELECT 1").status(), 'T');
     client.ok("COMMIT");
+}
+
+/// The server has to take over the client's settings first, and does not answer.
+#[test]
+fn a_request_is_cancelled_before_its_settings_are_in_force() {
+    let stage = Stage::on_shared()
+        .set("default_pool_size=1")
+        .set("admin_users=boss")
+        .open();
+    if stage.target() == Target::Bare {
+        return;
+    }
+    let (mut other, mut client) = (stage.client(), stage.client());
+    other.ok("SET work_mem = '5MB'");
+    let backend = u32::try_from(other.number("SELECT pg_backend_pid()")).unwrap();
+    let parameters = [("user", "boss"), ("database", "pgbouncer")];
+    let mut operator = RawClient::connect(stage.port(), &parameters);
+    stage.await_analysis();
+    caretaker::signal("STOP", backend);
+    client.send(&query("SELECT 1; SELECT 2"));
+    until("the client has the server connection", || {
+        let servers = operator.ok("SHOW SERVERS").rows();
+        servers
+            .iter()
+            .any(|row| row.iter().flatten().any(|value| value == "active"))
+    });
+    client.cancel();
+    caretaker::signal("CONT", backend);
+    client.reply().expect_error("57014");
+    assert_eq!(client.value("SHOW work_mem"), "4MB");
 }

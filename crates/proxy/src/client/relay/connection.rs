@@ -10,11 +10,12 @@ use paceline_batch::strategy::PlannedRequest;
 use paceline_net::optional_timeout;
 use paceline_pool::analysis::AnalysisTask;
 use paceline_pool::clock;
+use paceline_pool::close_reason::CANCEL_PENDING;
 use paceline_pool::messages;
 use paceline_pool::pool::{
     Admission, AnalysisState, DisconnectSignal, PooledServer, RowsInFlight, WaitResult,
 };
-use paceline_pool::server::{ServerConn, ServerError, deliver};
+use paceline_pool::server::{ServerConn, ServerError};
 use paceline_relay::relay::Wrap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -96,7 +97,11 @@ impl Client {
                 }
             }
         };
-        entry.relay_ends().await;
+        let cancel_pending = entry.relay_ends().await;
+        if cancel_pending && let Some(conn) = server.conn() {
+            conn.side.must_close = true;
+            conn.closes_because(CANCEL_PENDING);
+        }
         self.primary_served();
         let must_close = server.conn().is_some_and(|conn| conn.side.must_close);
         let mut outcome = match outcome {
@@ -122,7 +127,7 @@ impl Client {
         }
         // The server connection is already returned: a client that reads slowly delays no other client.
         if outcome.end.is_none() {
-            self.stream.write_all(&mut outcome.to_client).await?;
+            self.send(&mut outcome.to_client).await?;
         }
         outcome.end.map_or(Ok(()), Err)
     }
@@ -148,9 +153,8 @@ impl Client {
     /// Cancels a shared read that this client takes over.
     async fn cancel_underway(&self, conn: &ServerConn) {
         let entry = &self.registration.entry;
-        entry.set_state(ClientState::Relaying(conn.key.clone()));
         let limit = self.proxy.config().paceline.timeouts.cancel_wait_timeout;
-        deliver(&conn.key, limit).await;
+        entry.relay_cancelled(&conn.key, limit).await;
     }
 
     /// Activates the client's settings on the server connection. If state of an earlier client prevents that, closes the connection
@@ -160,7 +164,10 @@ impl Client {
         mut server: Box<PooledServer>,
     ) -> Result<Option<Box<PooledServer>>, ClientEnd> {
         let limit = self.pool.settings().timeouts.query_timeout;
+        let entry = Arc::clone(&self.registration.entry);
         loop {
+            // `relay_begins` learns of a cancel request that arrives meanwhile.
+            entry.set_state(ClientState::Starting);
             let Some(conn) = server.conn() else {
                 return Err(shut_down());
             };
@@ -178,7 +185,10 @@ impl Client {
             }
             server = match self.check_out().await? {
                 WaitResult::Server(another) => another,
-                other => return self.handle_wait_result(other).await.map(|()| None),
+                other => {
+                    entry.wait_ended(ClientState::Nothing);
+                    return self.handle_wait_result(other).await.map(|()| None);
+                }
             };
         }
     }
