@@ -81,6 +81,8 @@ const TRIGGERS: &str = "triggers that are not declared may notify or change sett
 const CALLS: &str = "functions that are not declared may notify or change settings";
 /// The effect of a member may depend on the time, which all members share.
 pub const BY_TIME: &str = "its effect may depend on the time, which the members share";
+/// The effect or the answer of a member shows which transaction wrote a version of a row.
+pub const BY_TRANSACTION: &str = "it reads the number of a transaction, which the members share";
 const HIDDEN_CALLS: &str = "functions in defaults, constraints, indexes, operators or casts that are not declared may notify or change settings";
 
 impl<'a> Member<'a> {

@@ -188,6 +188,13 @@ impl Expr {
         time_read::reads_moment(&self.tree())
     }
 
+    /// Whether the expression reads the clock, which is later than the time at which the transaction began.
+    pub(crate) fn reads_clock(&self) -> bool {
+        self.functions()
+            .iter()
+            .any(|name| matches!(name.name.as_str(), "clock_timestamp" | "timeofday"))
+    }
+
     /// Whether a parameter is cast to an interval with fields. A literal has another meaning there: `'5'::interval
     /// minute`.
     pub fn casts_parameter_to_fields(&self) -> bool {

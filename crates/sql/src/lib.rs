@@ -43,6 +43,7 @@ pub mod take;
 mod time_read;
 mod trace_comment;
 mod transaction;
+mod transaction_read;
 mod tree;
 mod type_name;
 mod update;

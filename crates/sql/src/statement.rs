@@ -18,6 +18,7 @@ use crate::sequences::{self, SequenceUse};
 use crate::server_bound;
 use crate::take::{self, Take};
 use crate::time_read;
+use crate::transaction_read;
 use crate::tree::Record;
 use crate::update::{self, Update};
 use pg_query::NodeEnum;
@@ -76,6 +77,8 @@ pub struct Statement {
     pub depends_on_transaction: bool,
     /// Whether the effect may depend on whether the time of its transaction is later than one that another statement has stored.
     pub decides_by_moment: bool,
+    /// Whether the text may show which transaction wrote a version of a row, or the number of its own transaction.
+    pub sees_transaction: bool,
     /// Whether the text has an INSERT with ON CONFLICT.
     pub has_on_conflict: bool,
     /// Whether the meaning of a backslash in a constant depends on settings of the server.
@@ -148,6 +151,7 @@ pub fn parse(sql: &str) -> Result<Statement, NotParsed> {
         depends_on_parse_time: references::depends_on_parse_time(&tree),
         depends_on_transaction: time_read::depends_on_transaction(&tree),
         decides_by_moment: time_read::decides_by_moment(&tree),
+        sees_transaction: transaction_read::sees_transaction(&tree),
         has_on_conflict: tree.contains(&["OnConflictClause"]),
         has_escapes: escapes::has_escapes(sql),
         fields: references::fields(&tree),

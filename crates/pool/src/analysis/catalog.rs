@@ -193,10 +193,11 @@ fn read_column(row: Vec<Option<String>>) -> Option<Column> {
         builtin,
         fixed,
         never_null,
+        time_by_default,
         collation,
         user_defined_collation,
         converted,
-    ] = <[String; 15]>::try_from(row?).ok()?;
+    ] = <[String; 16]>::try_from(row?).ok()?;
     Some(Column {
         name,
         type_name,
@@ -210,6 +211,7 @@ fn read_column(row: Vec<Option<String>>) -> Option<Column> {
         builtin: builtin == "t",
         fixed: fixed == "t",
         never_null: never_null == "t",
+        time_by_default: time_by_default == "t",
         collation: match collation.as_str() {
             "" if user_defined_collation == "t" => Collation::UserDefined,
             "" => Collation::None,

@@ -6,7 +6,7 @@ use crate::server::{ServerConn, ServerError};
 use paceline_batch::strategy::ChainFacts;
 use paceline_config::Declared;
 use paceline_relay::template::Templates;
-use paceline_sql::chain::{BY_TIME, Member, Reach};
+use paceline_sql::chain::{BY_TIME, BY_TRANSACTION, Member, Reach};
 use paceline_sql::facts::Added;
 use paceline_sql::{Compared, Effect, Name, Statement};
 use std::sync::Arc;
@@ -27,6 +27,9 @@ pub(super) async fn ask_silence(
     }
     if statement.decides_by_moment {
         return Ok(Err(BY_TIME.to_owned()));
+    }
+    if statement.sees_transaction {
+        return Ok(Err(BY_TRANSACTION.to_owned()));
     }
     let grouped = declared.iter().filter(|one| one.role.groups());
     let declared: Vec<&Name> = grouped.map(|one| &one.function).collect();

@@ -5,6 +5,7 @@ use super::catalog::{
 };
 use super::catalog_version::{CatalogVersion, Extent};
 use super::collation::Collation;
+use super::stored_calls::reads_moment_sql;
 use crate::name::Name;
 use crate::quote::quote_ident;
 
@@ -63,6 +64,8 @@ pub struct Column {
     pub fixed: bool,
     /// Whether no row of the table holds NULL: since PostgreSQL 18, a NOT NULL constraint may be NOT VALID.
     pub never_null: bool,
+    /// Whether its default, or that of its domain, reads the time, more precisely than its day.
+    pub time_by_default: bool,
     /// The collation of its values.
     pub collation: Collation,
     /// Whether its values are texts that PostgreSQL converts between the encodings of the client and of the database. Then
@@ -172,10 +175,14 @@ pub fn columns_sql(name: &Name) -> String {
            JOIN pg_catalog.pg_attribute p ON p.attrelid = id AND p.attname = a.attname WHERE p.attnum = ANY (q.partattrs)), \
          a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'n' \
            AND NOT k.convalidated AND a.attnum = ANY (k.conkey)), \
+         EXISTS (SELECT FROM pg_catalog.pg_attrdef f WHERE f.adrelid = a.attrelid AND f.adnum = a.attnum AND {by_default}) \
+         OR (NOT a.atthasdef AND t.typdefaultbin IS NOT NULL AND {by_domain}), \
          coalesce(o.collname, ''), a.attcollation <> 0::pg_catalog.oid AND o.oid IS NULL, t.typcollation <> 0::pg_catalog.oid AND {CONVERTS_TEXTS} \
          FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_collation o \
            ON o.oid = a.attcollation AND o.collnamespace = 'pg_catalog'::pg_catalog.regnamespace JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
          WHERE a.attrelid = pg_catalog.to_regclass({class}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+        by_default = reads_moment_sql("f.adbin"),
+        by_domain = reads_moment_sql("t.typdefaultbin"),
         tree = tree_sql(name),
         class = regclass_literal(name),
     )

@@ -30,8 +30,6 @@ pub(crate) struct Proposal<'a> {
     pub(crate) values: &'a [Proposed],
     /// The columns in which the INSERT may store the time.
     pub(crate) times: &'a [&'a str],
-    /// The columns in which the INSERT stores a default. It may contain the time in any form.
-    pub(crate) defaults: &'a [&'a str],
     /// Conditions on the client's privileges, as ` AND …`. If one is false, the fold changes nothing.
     pub(crate) rights: &'a str,
 }
@@ -154,16 +152,31 @@ impl<'a> Rewriter<'a> {
             assigned.any(|(column, expr)| column.name == *name && self.uses_time(expr))
         };
         let mut read = self.deciding_exprs().flat_map(Expr::columns);
-        let defaults = self.proposal.map_or(&[][..], |proposal| proposal.defaults);
-        let with_time = self.deciding_exprs().filter(|expr| self.uses_time(expr));
-        let mut with_time = with_time.flat_map(Expr::columns);
         let found = read
             .find(|name| is_set(name) || may_be_inserted(name))
-            .or_else(|| with_time.find(|name| defaults.contains(&name.as_str())));
+            .or_else(|| self.returned_comparison(&is_set));
         match found {
             Some(column) => Err(FoldRefusal::Time(column)),
             None => Ok(()),
         }
+    }
+
+    /// A column of an upsert's INSERT that stores the time, and that RETURNING computes with together with a later one:
+    /// `RETURNING created = updated` shows which member has inserted the row.
+    fn returned_comparison(&self, is_set: &dyn Fn(&String) -> bool) -> Option<String> {
+        let times = self.proposal?.times;
+        let computed =
+            returned_exprs(&self.update.returning).filter(|expr| expr.as_column().is_none());
+        computed
+            .filter_map(|expr| {
+                let columns = expr.columns();
+                let inserted = columns
+                    .iter()
+                    .find(|name| times.contains(&name.as_str()) && !is_set(name))?;
+                let compares = self.uses_time(expr) || columns.iter().any(is_set);
+                compares.then(|| inserted.clone())
+            })
+            .next()
     }
 
     /// Whether an expression reads the time, also as a value of the row that a member proposes.

@@ -21,6 +21,9 @@ use crate::type_name::TypeName;
 use crate::update::{Returning, returned_exprs, returned_values};
 use std::collections::BTreeSet;
 
+/// `timestamp`, `timestamptz`.
+const TIMESTAMPS: [u32; 2] = [1114, 1184];
+
 /// Rewrites `take` for many consumers. `onto` is the table to which the rows are moved. `parameters` and `returning`
 /// are the types of the parameters and RETURNING columns.
 ///
@@ -140,6 +143,46 @@ impl<'a> Rewriter<'a> {
     fn conditions(&self, table: &str) -> Result<Vec<String>, DistributionRefusal> {
         let conditions = self.take.pick.conditions.iter();
         conditions.map(|c| self.expr(c, table, "0")).collect()
+    }
+
+    /// The conditions for a row that a member has updated. Alone, the next member has a later time than the one that this member
+    /// stored, and in a group it has the same. So a condition that reads the time finds the stored one a microsecond earlier.
+    fn conditions_afterwards(&self) -> Result<Vec<String>, DistributionRefusal> {
+        let assignments = self.take.assignments.iter().flatten();
+        let with_time: Vec<&str> = assignments
+            .filter(|(_, value)| value.reads_moment() || value.reads_clock())
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let conditions = self.take.pick.conditions.iter();
+        conditions
+            .map(|condition| {
+                let columns = condition.columns();
+                let mut stored = columns
+                    .iter()
+                    .filter(|name| with_time.contains(&name.as_str()));
+                let reads_time = condition.reads_moment() || condition.reads_clock();
+                match stored.find(|name| reads_time && !self.is_timestamp(name)) {
+                    Some(name) => return Err(DistributionRefusal::Time(name.clone())),
+                    None if !reads_time => return self.expr(condition, "t", "0"),
+                    None => {}
+                }
+                let column = |name: &str| {
+                    let column = format!("t.{}", quote_ident(name));
+                    match with_time.contains(&name) {
+                        true => format!(
+                            "({column} OPERATOR(pg_catalog.-) '1 microsecond'::pg_catalog.interval)"
+                        ),
+                        false => column,
+                    }
+                };
+                Ok(condition.to_sql(&column, &|n| self.parameter(n, "0"))?)
+            })
+            .collect()
+    }
+
+    fn is_timestamp(&self, name: &str) -> bool {
+        let column = self.queue.column(name);
+        column.is_some_and(|column| TIMESTAMPS.contains(&column.base_type_oid))
     }
 
     fn build(self, returning: &[TypeName]) -> Result<Distribution, DistributionRefusal> {
@@ -330,7 +373,7 @@ impl<'a> Rewriter<'a> {
         Ok(format!(
             "UPDATE {table} AS t SET {sets} FROM picked AS p WHERE t.{key} {EQ} p.k{among} RETURNING p.n AS n, ({again}) AS again{returned}",
             sets = sets?.join(", "),
-            again = self.conditions("t")?.join(" AND "),
+            again = self.conditions_afterwards()?.join(" AND "),
         ))
     }
 

@@ -450,6 +450,10 @@ fn what_the_time_decides_is_not_chained() {
             "INSERT INTO t (id) SELECT $1::int ON CONFLICT (id) DO UPDATE SET n = t.n + 1, at = EXCLUDED.at WHERE t.at < EXCLUDED.at",
         ),
         (
+            "at timetz DEFAULT CURRENT_TIME",
+            "INSERT INTO t (id) SELECT $1::int ON CONFLICT (id) DO UPDATE SET n = t.n + 1, at = EXCLUDED.at WHERE t.at < EXCLUDED.at",
+        ),
+        (
             "at timestamptz DEFAULT 'now'::text::timestamptz",
             "INSERT INTO t (id) SELECT $1::int ON CONFLICT (id) DO UPDATE SET n = t.n + 1, at = EXCLUDED.at WHERE t.at < EXCLUDED.at",
         ),
@@ -461,7 +465,7 @@ fn what_the_time_decides_is_not_chained() {
         let stage = stage("");
         let mut direct = stage.direct();
         direct.ok(&format!("CREATE TABLE t (id int PRIMARY KEY, n int, {at})"));
-        let fill = "DELETE FROM t; INSERT INTO t VALUES (7, 0, '2020-01-01')";
+        let fill = "DELETE FROM t; INSERT INTO t (id, n) VALUES (7, 0); UPDATE t SET at = now() - '1 day'::interval WHERE at IS NULL";
         direct.ok(fill);
         let (verb, rest) = sql.split_once(' ').unwrap();
         let sql = hinted(verb, rest);
@@ -475,5 +479,28 @@ fn what_the_time_decides_is_not_chained() {
             let why = reason(&stage, "COMMIT_ON_SUCCESS");
             assert!(why.contains("the time"), "{sql}: {why:?}");
         }
+    }
+}
+
+/// An application that checks by `xmin` whether a row has changed must see each version.
+#[test]
+fn each_version_of_a_row_has_a_number_of_its_own() {
+    let stage = stage("");
+    let mut direct = stage.direct();
+    direct.ok("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (7, 0)");
+    let sql = hinted(
+        "UPDATE",
+        "t SET n = n + 1 WHERE id = $1::int RETURNING xmin",
+    );
+    let units = vec![unit(&sql, &[Some("7")]); CLIENTS];
+    teach(&stage, &units[..1]);
+    let replies = together(&stage, &units, "");
+    let mut versions: Vec<_> = replies.iter().map(Reply::value).collect();
+    versions.sort();
+    versions.dedup();
+    assert_eq!(versions.len(), CLIENTS);
+    if stage.target() == Target::Paceline {
+        let why = reason(&stage, "COMMIT_ON_SUCCESS");
+        assert!(why.contains("the number of a transaction"), "{why:?}");
     }
 }

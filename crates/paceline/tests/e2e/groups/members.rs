@@ -87,6 +87,12 @@ fn an_upsert_only_if_the_time_of_the_inserted_row_is_over() {
         ("timestamptz", "(id, n, at)", "(1, 1, now())", "now()"),
         ("timestamptz DEFAULT now()", "(id, n)", "(1, 1)", "now()"),
         (
+            "timestamptz",
+            "(id, n, at)",
+            "(1, 1, clock_timestamp())",
+            "now()",
+        ),
+        (
             &format!("bigint DEFAULT {micros}"),
             "(id, n)",
             "(1, 1)",
@@ -168,16 +174,81 @@ fn an_error_before_a_condition_that_is_false() {
 /// Alone, no two of them have the same time.
 #[test]
 fn a_time_that_is_a_unique_default() {
-    check_as_alone(
-        "CREATE TABLE t (id int PRIMARY KEY, sensor int, at timestamptz DEFAULT now(), UNIQUE (sensor, at))",
-        "DELETE FROM t",
-        &[
-            "INSERT INTO t (id, sensor) VALUES (1, 7) ON CONFLICT DO NOTHING",
-            "INSERT INTO t (id, sensor) VALUES (2, 7) ON CONFLICT DO NOTHING",
-            "INSERT INTO t (id, sensor) VALUES (3, 7) ON CONFLICT DO NOTHING",
-        ],
-        "SELECT id, sensor FROM t ORDER BY id",
-    );
+    for at in [
+        "timestamptz DEFAULT now()",
+        "bigint DEFAULT (extract(epoch FROM now()) * 1000000)::bigint",
+        "text DEFAULT CURRENT_TIMESTAMP::text",
+        "later",
+    ] {
+        check_as_alone(
+            &format!(
+                "CREATE DOMAIN later timestamptz DEFAULT now() + '1 day'::interval; \
+                 CREATE TABLE t (id int PRIMARY KEY, sensor int, at {at}, UNIQUE (sensor, at))"
+            ),
+            "DELETE FROM t",
+            &[
+                "INSERT INTO t (id, sensor) VALUES (1, 7) ON CONFLICT DO NOTHING",
+                "INSERT INTO t (id, sensor) VALUES (2, 7) ON CONFLICT DO NOTHING",
+                "INSERT INTO t (id, sensor) VALUES (3, 7) ON CONFLICT DO NOTHING",
+            ],
+            "SELECT id, sensor FROM t ORDER BY id",
+        );
+    }
+}
+
+/// Only the client that has inserted the row finds both times equal.
+#[test]
+fn an_upsert_that_returns_whether_it_has_inserted() {
+    for (values, returned) in [
+        ("(1, 1, now(), now())", "created = updated"),
+        ("(1, 1, now(), now())", "updated - created = interval '0'"),
+        ("(1, 1)", "created = now()"),
+    ] {
+        let columns = if values == "(1, 1)" { "(id, n)" } else { "" };
+        let sql = format!(
+            "INSERT INTO t {columns} VALUES {values} ON CONFLICT (id) DO UPDATE SET n = t.n + 1, updated = now() RETURNING {returned}"
+        );
+        check_as_alone(
+            "CREATE TABLE t (id int PRIMARY KEY, n int, created timestamptz DEFAULT now(), updated timestamptz)",
+            "DELETE FROM t",
+            &[sql.as_str(); 4],
+            "SELECT id, n FROM t",
+        );
+    }
+}
+
+const FEED: &str = "CREATE TABLE feed (id int PRIMARY KEY, last_run timestamptz NOT NULL)";
+const OLD_FEED: &str =
+    "DELETE FROM feed; INSERT INTO feed VALUES (1, '2020-01-01'), (2, '2020-01-02')";
+
+/// A row that has been taken can be taken again at once.
+#[test]
+fn a_take_only_of_rows_whose_time_is_over() {
+    let sql = "UPDATE feed SET last_run = now() WHERE id = (SELECT id FROM feed WHERE last_run < now() ORDER BY last_run LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
+    check_as_alone(FEED, OLD_FEED, &[sql; 3], "SELECT id FROM feed");
+}
+
+/// It cannot before its lease is over, so that the takes still form a group.
+#[test]
+fn takes_with_a_lease() {
+    let stage = Stage::for_groups();
+    let mut direct = stage.direct();
+    direct.ok(FEED);
+    direct.ok(OLD_FEED);
+    let sql = "UPDATE feed SET last_run = now() WHERE id = (SELECT id FROM feed WHERE last_run < now() - '5 min'::interval ORDER BY last_run LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
+    stage.client().ok(sql);
+    stage.await_analysis();
+    direct.ok(OLD_FEED);
+    let mut clients = stage.clients(3);
+    let answers = together(&stage, &mut clients, &vec![query(sql); 3]);
+    let taken: Vec<_> = answers
+        .iter()
+        .flat_map(Reply::rows)
+        .flatten()
+        .flatten()
+        .collect();
+    assert_eq!(taken, ["1", "2"]);
+    stage.assert_grouped(3, 3);
 }
 
 /// The client was told that the parameter is an integer, and sends the bytes of one. Later statements have another type there.

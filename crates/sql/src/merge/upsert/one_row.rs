@@ -62,19 +62,15 @@ impl Then {
     }
 }
 
-/// Types of values that a default may compute from the time: `time`, `timestamp`, their versions with time zones, their ranges and
-/// multiranges, and for the seconds since 1970 `double precision` and `numeric`.
-const TIME_DEFAULT_TYPES: [u32; 10] = [1083, 1114, 1184, 1266, 3908, 3910, 4533, 4534, 701, 1700];
-
-/// Whether the INSERT may store the time at which its transaction began in the column. `valued` are the columns with values.
+/// Whether the INSERT may store the time in the column. `valued` are the columns with values.
 fn may_be_time(column: &Column, valued: &[(String, &Expr)]) -> bool {
     match valued.iter().find(|(name, _)| *name == column.name) {
-        Some((_, value)) => value.reads_moment(),
-        None => TIME_DEFAULT_TYPES.contains(&column.base_type_oid),
+        Some((_, value)) => value.reads_moment() || value.reads_clock(),
+        None => column.time_by_default,
     }
 }
 
-/// The columns in which the INSERT may store this time.
+/// The columns in which the INSERT may store the time.
 fn times<'a>(table: &'a TableFacts, valued: &[(String, &Expr)]) -> Vec<&'a Column> {
     let columns = table.columns.iter();
     columns
@@ -131,13 +127,9 @@ pub(super) fn rewrite_first(
             ..
         }) => {
             let names: Vec<&str> = times.iter().map(|column| column.name.as_str()).collect();
-            let is_valued = |name: &str| valued.iter().any(|(valued, _)| valued == name);
-            let all = table.columns.iter().map(|column| column.name.as_str());
-            let defaults: Vec<&str> = all.filter(|name| !is_valued(name)).collect();
             let proposal = Proposal {
                 checks: proposed,
                 values,
-                defaults: &defaults,
                 times: &names,
                 rights: &insert.rights(table),
             };
