@@ -1,7 +1,7 @@
 //! Errors of a shard in the coordinator's terms: the names of its table and of its schema, and the position in the client's text.
 //!
-//! Names of constraints and indexes that begin with the name of the table, as those do that PostgreSQL chooses, begin with the name
-//! of the partition instead. Within the text of the message only names in double quotes are replaced, and only if the error says by
+//! Names of indexes and of their constraints that begin with the name of the table, as those do that PostgreSQL chooses, begin with the
+//! name of the partition instead. The CHECK constraints of the shard's table have the names of the coordinator's. Within the text of the message only names in double quotes are replaced, and only if the error says by
 //! its fields that it is about the table: a value that looks like a name does not change.
 
 use super::table::ShardPart;
@@ -14,11 +14,16 @@ use std::borrow::Cow;
 #[cfg(test)]
 mod tests;
 
+/// The SQLSTATEs of errors about an index: that of a unique or of an exclusion constraint.
+const UNIQUE: &str = "23505";
+const EXCLUSION: &str = "23P01";
+
 /// Appends the `ErrorResponse` with this body as the coordinator would send it.
 pub(super) fn write_error(body: &[u8], part: &ShardPart, out: &mut BytesMut) {
     let (own, partition) = (&part.table.own, &part.table.partition);
     let is_about_table =
         error_field(body, b't') == Some(&own.table) && error_field(body, b's') == Some(&own.schema);
+    let of_index = matches!(error_field(body, b'C'), Some(UNIQUE | EXCLUSION));
     frame::write(out, tag::ERROR_RESPONSE, |out| {
         let mut fields = Reader::new(body);
         while let (Ok(code @ 1..), Ok(value)) = (fields.u8(), fields.cstr()) {
@@ -30,14 +35,17 @@ pub(super) fn write_error(body: &[u8], part: &ShardPart, out: &mut BytesMut) {
                 }
                 b's' if is_about_table => Some(partition.schema.clone()),
                 b't' if is_about_table => Some(partition.table.clone()),
-                b'n' if is_about_table => Some(renamed(text, &own.table, &partition.table).into()),
+                b'n' if is_about_table && of_index => {
+                    Some(renamed(text, &own.table, &partition.table).into())
+                }
                 b'M' if is_about_table => {
-                    let constraint = error_field(body, b'n').unwrap_or_default();
-                    let new = renamed(constraint, &own.table, &partition.table);
-                    let text = text.replace(&quoted(&own.table), &quoted(&partition.table));
-                    Some(match constraint.is_empty() {
-                        true => text,
-                        false => text.replace(&quoted(constraint), &quoted(&new)),
+                    let constraint = error_field(body, b'n').filter(|_| of_index);
+                    Some(match constraint {
+                        None => text.replace(&quoted(&own.table), &quoted(&partition.table)),
+                        Some(constraint) => {
+                            let new = renamed(constraint, &own.table, &partition.table);
+                            text.replace(&quoted(constraint), &quoted(&new))
+                        }
                     })
                 }
                 b'W' => Some(renamed_context(text, &own.table, &partition.table)),
@@ -67,10 +75,10 @@ fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }
 
-/// The name of a constraint of the partition, for that of the shard's table.
-fn renamed<'a>(constraint: &'a str, own: &str, partition: &str) -> Cow<'a, str> {
-    match constraint.strip_prefix(own) {
+/// The name of an index of the partition, for that of the shard's table.
+fn renamed<'a>(index: &'a str, own: &str, partition: &str) -> Cow<'a, str> {
+    match index.strip_prefix(own) {
         Some(rest) if rest.starts_with('_') => Cow::Owned(format!("{partition}{rest}")),
-        _ => Cow::Borrowed(constraint),
+        _ => Cow::Borrowed(index),
     }
 }

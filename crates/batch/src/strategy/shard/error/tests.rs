@@ -45,6 +45,18 @@ fn rewritten(fields: &[(u8, &str)]) -> Vec<u8> {
     out.get(frame::HEADER_LEN..).unwrap_or_default().to_vec()
 }
 
+/// An error about the table and this constraint, as the client gets it.
+fn about_table(sqlstate: &str, message: &str, constraint: &str) -> Vec<u8> {
+    let names = [(b's', "s"), (b't', "a1"), (b'n', constraint)];
+    rewritten(&[&[(b'C', sqlstate), (b'M', message)], &names[..]].concat())
+}
+
+/// The same about the partition.
+fn about_partition(sqlstate: &str, message: &str, constraint: &str) -> Vec<u8> {
+    let names = [(b's', "public"), (b't', "accounts_1"), (b'n', constraint)];
+    body(&[&[(b'C', sqlstate), (b'M', message)], &names[..]].concat())
+}
+
 #[test]
 fn an_error_about_the_table_has_the_names_of_the_partition() {
     let own = [
@@ -71,6 +83,7 @@ fn an_error_about_the_table_has_the_names_of_the_partition() {
     ];
     assert_eq!(rewritten(&own), body(&wanted));
     let own = [
+        (b'C', "23502"),
         (
             b'M',
             "null value in column \"v\" of relation \"a1\" violates not-null constraint",
@@ -80,6 +93,7 @@ fn an_error_about_the_table_has_the_names_of_the_partition() {
         (b'c', "v"),
     ];
     let wanted = [
+        (b'C', "23502"),
         (
             b'M',
             "null value in column \"v\" of relation \"accounts_1\" violates not-null constraint",
@@ -89,6 +103,18 @@ fn an_error_about_the_table_has_the_names_of_the_partition() {
         (b'c', "v"),
     ];
     assert_eq!(rewritten(&own), body(&wanted));
+}
+
+#[test]
+fn a_check_has_the_same_name_on_each_server() {
+    let check = "a1_v_check";
+    let message = |table: &str| {
+        format!("new row for relation \"{table}\" violates check constraint \"{check}\"")
+    };
+    assert_eq!(
+        about_table("23514", &message("a1"), check),
+        about_partition("23514", &message("accounts_1"), check)
+    );
 }
 
 #[test]
