@@ -18,6 +18,9 @@ mod tests;
 const UNIQUE: &str = "23505";
 const EXCLUSION: &str = "23P01";
 
+/// The SQLSTATE of an error about a column that is NOT NULL.
+const NOT_NULL: &str = "23502";
+
 /// Appends the `ErrorResponse` with this body as the coordinator would send it.
 pub(super) fn write_error(body: &[u8], part: &ShardPart, out: &mut BytesMut) {
     let (own, partition) = (&part.table.own, &part.table.partition);
@@ -38,16 +41,7 @@ pub(super) fn write_error(body: &[u8], part: &ShardPart, out: &mut BytesMut) {
                 b'n' if is_about_table && of_index => {
                     Some(renamed(text, &own.table, &partition.table).into())
                 }
-                b'M' if is_about_table => {
-                    let constraint = error_field(body, b'n').filter(|_| of_index);
-                    Some(match constraint {
-                        None => text.replace(&quoted(&own.table), &quoted(&partition.table)),
-                        Some(constraint) => {
-                            let new = renamed(constraint, &own.table, &partition.table);
-                            text.replace(&quoted(constraint), &quoted(&new))
-                        }
-                    })
-                }
+                b'M' if is_about_table => Some(renamed_message(text, body, part)),
                 b'W' => Some(renamed_context(text, &own.table, &partition.table)),
                 _ => None,
             });
@@ -57,6 +51,50 @@ pub(super) fn write_error(body: &[u8], part: &ShardPart, out: &mut BytesMut) {
         }
         out.put_u8(0);
     });
+}
+
+/// The message of an error about the table. It names the table, or one of its indexes, once; a column or a constraint may have the same
+/// name.
+fn renamed_message(message: &str, error: &[u8], part: &ShardPart) -> String {
+    let (own, partition) = (&part.table.own.table, &part.table.partition.table);
+    let of_table = || quoted_places(message, own);
+    let index = error_field(error, b'n').unwrap_or_default();
+    match error_field(error, b'C') {
+        Some(UNIQUE | EXCLUSION) => {
+            let place = quoted_places(message, index).next();
+            with_name_at(message, place, index, &renamed(index, own, partition))
+        }
+        Some(NOT_NULL) if !names_table_first(message) => {
+            with_name_at(message, of_table().last(), own, partition)
+        }
+        // The name of a CHECK constraint follows that of the table.
+        _ => with_name_at(message, of_table().next(), own, partition),
+    }
+}
+
+/// Whether a NOT NULL error names the table before its column: so it is in Chinese and Japanese.
+fn names_table_first(message: &str) -> bool {
+    let first = message.chars().next();
+    first.is_some_and(|first| ('\u{3040}'..='\u{9fff}').contains(&first))
+}
+
+/// The places at which a text contains this name in quotes.
+fn quoted_places(text: &str, name: &str) -> impl Iterator<Item = usize> {
+    let places = text.match_indices(name);
+    let places = places.filter(move |(place, _)| {
+        let (before, rest) = text.split_at(*place);
+        before.ends_with('"') && rest[name.len()..].starts_with('"')
+    });
+    places.map(|(place, _)| place)
+}
+
+/// The text with another name at this place.
+fn with_name_at(text: &str, place: Option<usize>, old: &str, new: &str) -> String {
+    let mut text = text.to_owned();
+    if let Some(place) = place {
+        text.replace_range(place..place + old.len(), new);
+    }
+    text
 }
 
 /// The context with the name of the partition in the lines that end with the name of the locked table (`XactLockTableWait` in

@@ -57,6 +57,17 @@ fn about_partition(sqlstate: &str, message: &str, constraint: &str) -> Vec<u8> {
     body(&[&[(b'C', sqlstate), (b'M', message)], &names[..]].concat())
 }
 
+/// An error about the column `a1` of a table.
+fn not_null<'a>(message: &'a str, schema: &'a str, table: &'a str) -> [(u8, &'a str); 5] {
+    [
+        (b'C', "23502"),
+        (b'M', message),
+        (b's', schema),
+        (b't', table),
+        (b'c', "a1"),
+    ]
+}
+
 #[test]
 fn an_error_about_the_table_has_the_names_of_the_partition() {
     let own = [
@@ -115,6 +126,32 @@ fn a_check_has_the_same_name_on_each_server() {
         about_table("23514", &message("a1"), check),
         about_partition("23514", &message("accounts_1"), check)
     );
+}
+
+#[test]
+fn a_column_with_the_name_of_the_table_stays() {
+    for (own, wanted) in [
+        (
+            "null value in column \"a1\" of relation \"a1\" violates not-null constraint",
+            "null value in column \"a1\" of relation \"accounts_1\" violates not-null constraint",
+        ),
+        (
+            "リレーション\"a1\"の列\"a1\"のNULL値が非NULL制約に違反しています",
+            "リレーション\"accounts_1\"の列\"a1\"のNULL値が非NULL制約に違反しています",
+        ),
+        (
+            "关系\"a1\"的\"a1\"列中的空值违反了非空约束",
+            "关系\"accounts_1\"的\"a1\"列中的空值违反了非空约束",
+        ),
+        (
+            "\"a1\" 칼럼(해당 릴레이션 \"a1\")의 null 값이 not null 제약조건을 위반했습니다.",
+            "\"a1\" 칼럼(해당 릴레이션 \"accounts_1\")의 null 값이 not null 제약조건을 위반했습니다.",
+        ),
+    ] {
+        let own = not_null(own, "s", "a1");
+        let wanted = not_null(wanted, "public", "accounts_1");
+        assert_eq!(rewritten(&own), body(&wanted), "{own:?}");
+    }
 }
 
 #[test]
