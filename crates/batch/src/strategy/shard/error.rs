@@ -1,8 +1,9 @@
 //! Errors of a shard in the coordinator's terms: the names of its table and of its schema, and the position in the client's text.
 //!
 //! Names of indexes and of their constraints that begin with the name of the table, as those do that PostgreSQL chooses, begin with the
-//! name of the partition instead. The CHECK constraints of the shard's table have the names of the coordinator's. Within the text of the message only names in double quotes are replaced, and only if the error says by
-//! its fields that it is about the table: a value that looks like a name does not change.
+//! name of the partition instead. The CHECK constraints of the shard's table have the names of the coordinator's. Within the text of the
+//! message only names in quotes are replaced, and only if the error says by its fields that it is about the table: a value that looks
+//! like a name does not change.
 
 use super::table::ShardPart;
 use bytes::{BufMut, BytesMut};
@@ -20,6 +21,9 @@ const EXCLUSION: &str = "23P01";
 
 /// The SQLSTATE of an error about a column that is NOT NULL.
 const NOT_NULL: &str = "23502";
+
+/// The blanks between the quotes of French and a name.
+const BLANKS: [char; 3] = [' ', '\u{a0}', '\u{202f}'];
 
 /// Appends the `ErrorResponse` with this body as the coordinator would send it.
 pub(super) fn write_error(body: &[u8], part: &ShardPart, out: &mut BytesMut) {
@@ -83,9 +87,19 @@ fn quoted_places(text: &str, name: &str) -> impl Iterator<Item = usize> {
     let places = text.match_indices(name);
     let places = places.filter(move |(place, _)| {
         let (before, rest) = text.split_at(*place);
-        before.ends_with('"') && rest[name.len()..].starts_with('"')
+        is_opened(before) && is_closed(rest.strip_prefix(name).unwrap_or_default())
     });
     places.map(|(place, _)| place)
+}
+
+/// Whether a text ends with an opening quote. PostgreSQL's translations have `"name"`, `»name«`, `«name»` and `« name »`.
+fn is_opened(text: &str) -> bool {
+    text.ends_with(['"', '»', '«']) || text.trim_end_matches(BLANKS).ends_with('«')
+}
+
+/// Whether a text begins with a closing quote.
+fn is_closed(text: &str) -> bool {
+    text.starts_with(['"', '«', '»']) || text.trim_start_matches(BLANKS).starts_with('»')
 }
 
 /// The text with another name at this place.

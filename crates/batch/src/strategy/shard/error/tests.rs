@@ -155,6 +155,49 @@ fn a_column_with_the_name_of_the_table_stays() {
 }
 
 #[test]
+fn translations_have_other_quotes() {
+    for (sqlstate, message) in [
+        (
+            "23505",
+            "doppelter Schlüsselwert verletzt Unique-Constraint »NAME«",
+        ),
+        (
+            "23505",
+            "llave duplicada viola restricción de unicidad «NAME»",
+        ),
+        (
+            "23505",
+            "la valeur d'une clé dupliquée rompt la contrainte unique « NAME »",
+        ),
+        (
+            "23505",
+            "la valeur d'une clé rompt la contrainte «\u{a0}NAME\u{a0}»",
+        ),
+        ("23505", "重复键违反唯一约束\"NAME\""),
+        (
+            "23514",
+            "neue Zeile für Relation »TABLE« verletzt Check-Constraint »NAME«",
+        ),
+        (
+            "23514",
+            "el nuevo registro para la relación «TABLE» viola la restricción «check» «NAME»",
+        ),
+    ] {
+        let message =
+            |table: &str, name: &str| message.replace("TABLE", table).replace("NAME", name);
+        let name = match sqlstate {
+            "23505" => "accounts_1_pkey",
+            _ => "a1_pkey",
+        };
+        let wanted = about_partition(sqlstate, &message("accounts_1", name), name);
+        assert_eq!(
+            about_table(sqlstate, &message("a1", "a1_pkey"), "a1_pkey"),
+            wanted
+        );
+    }
+}
+
+#[test]
 fn a_value_that_looks_like_a_name_stays() {
     let fields = [(b'M', "invalid input syntax for type integer: \"a1\"")];
     assert_eq!(rewritten(&fields), body(&fields));
