@@ -22,6 +22,9 @@ const EXCLUSION: &str = "23P01";
 /// The SQLSTATE of an error about a column that is NOT NULL.
 const NOT_NULL: &str = "23502";
 
+/// The SQLSTATEs of errors that end a wait: of a deadlock, of `lock_timeout`, and of `statement_timeout` or a cancel request.
+const OF_WAITS: [&str; 3] = ["40P01", "55P03", "57014"];
+
 /// The blanks between the quotes of French and a name.
 const BLANKS: [char; 3] = [' ', '\u{a0}', '\u{202f}'];
 
@@ -30,6 +33,7 @@ pub(super) fn write_error(body: &[u8], part: &ShardPart, out: &mut BytesMut) {
     let (own, partition) = (&part.table.own, &part.table.partition);
     let is_about_table =
         error_field(body, b't') == Some(&own.table) && error_field(body, b's') == Some(&own.schema);
+    let is_of_wait = error_field(body, b'C').is_some_and(|code| OF_WAITS.contains(&code));
     let of_index = matches!(error_field(body, b'C'), Some(UNIQUE | EXCLUSION));
     frame::write(out, tag::ERROR_RESPONSE, |out| {
         let mut fields = Reader::new(body);
@@ -46,7 +50,7 @@ pub(super) fn write_error(body: &[u8], part: &ShardPart, out: &mut BytesMut) {
                     Some(renamed(text, &own.table, &partition.table).into())
                 }
                 b'M' if is_about_table => Some(renamed_message(text, body, part)),
-                b'W' => Some(renamed_context(text, &own.table, &partition.table)),
+                b'W' if is_of_wait => Some(renamed_context(text, &own.table, &partition.table)),
                 _ => None,
             });
             out.put_u8(code);
@@ -111,20 +115,25 @@ fn with_name_at(text: &str, place: Option<usize>, old: &str, new: &str) -> Strin
     text
 }
 
-/// The context with the name of the partition in the lines that end with the name of the locked table (`XactLockTableWait` in
-/// PostgreSQL's `lmgr.c`). The error has no fields for it.
+/// The context of an error that ended a wait. If the wait was for a row, the first line names its tuple and, in quotes, the table or one of
+/// its indexes (`XactLockTableWait` in PostgreSQL's `lmgr.c`); the error has no fields for them. Other lines may have values, each
+/// after the number of its parameter.
 fn renamed_context(context: &str, own: &str, partition: &str) -> String {
-    let ending = |name| format!(" in relation {}", quoted(name));
-    let line = |line: &str| match line.strip_suffix(&ending(own)) {
-        Some(rest) if rest.starts_with("while ") => format!("{rest}{}", ending(partition)),
-        _ => line.to_owned(),
-    };
-    let lines: Vec<String> = context.split('\n').map(line).collect();
-    lines.join("\n")
+    let first = context.lines().next().unwrap_or_default();
+    let mut places = first.match_indices(own).map(|(place, _)| place);
+    let place = places.find(|place| {
+        let (before, rest) = first.split_at(*place);
+        let rest = rest.strip_prefix(own).unwrap_or_default();
+        is_opened(before) && (is_closed(rest) || rest.starts_with('_')) && !before.contains('$')
+    });
+    with_name_at(context, place.filter(|_| has_tuple(first)), own, partition)
 }
 
-fn quoted(name: &str) -> String {
-    format!("\"{name}\"")
+/// Whether a text contains the place of a tuple: two numbers with a comma between them.
+fn has_tuple(text: &str) -> bool {
+    let mut pairs = text.split(',').zip(text.split(',').skip(1));
+    let is_digit = |char: char| char.is_ascii_digit();
+    pairs.any(|(block, item)| block.ends_with(is_digit) && item.trim_start().starts_with(is_digit))
 }
 
 /// The name of an index of the partition, for that of the shard's table.

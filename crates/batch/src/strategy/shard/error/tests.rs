@@ -209,12 +209,44 @@ fn a_value_that_looks_like_a_name_stays() {
     assert_eq!(rewritten(&other), body(&other));
 }
 
+/// An error in a wait, with this context.
+fn waited<'a>(sqlstate: &'a str, context: &'a str) -> [(u8, &'a str); 2] {
+    [(b'C', sqlstate), (b'W', context)]
+}
+
 #[test]
 fn the_context_of_a_wait_names_the_partition() {
-    let own =
-        "while updating tuple (0,85) in relation \"a1\"\nSQL statement \"x in relation \"a1\"";
-    let wanted = "while updating tuple (0,85) in relation \"accounts_1\"\nSQL statement \"x in relation \"a1\"";
-    assert_eq!(rewritten(&[(b'W', own)]), body(&[(b'W', wanted)]));
+    for context in [
+        "while updating tuple (0,85) in relation \"TABLE\"\nSQL statement \"x in relation \"a1\"",
+        "while inserting index tuple (0,2) in relation \"TABLE_pkey\"",
+        "beim Einfügen von Indextupel (0,2) in Relation »TABLE_pkey«",
+        "lors de l'insertion de l'enregistrement (0, 2) de l'index dans la relation « TABLE_pkey »",
+        "リレーション\"TABLE\"のタプル(0,85)の更新中",
+        "0,85 튜플(해당 릴레이션 \"TABLE\")을 갱신하는 중에 발생",
+        "while updating tuple (0,85) in relation \"TABLE\"\nunnamed portal with parameters: $1 = '\"a1\"'",
+    ] {
+        for sqlstate in ["40P01", "55P03", "57014"] {
+            let own = context.replace("TABLE", "a1");
+            let wanted = context.replace("TABLE", "accounts_1");
+            let wanted = body(&waited(sqlstate, &wanted));
+            assert_eq!(rewritten(&waited(sqlstate, &own)), wanted, "{own}");
+        }
+    }
+}
+
+#[test]
+fn another_context_stays() {
+    for (sqlstate, context) in [
+        (
+            "57014",
+            "unnamed portal with parameters: $1 = '(0,1) \"a1\"'",
+        ),
+        ("22P02", "JSON data, line 1: [1,2,\"a1\""),
+        ("55P03", "while updating tuple (0,85) in relation \"a12\""),
+    ] {
+        let error = waited(sqlstate, context);
+        assert_eq!(rewritten(&error), body(&error), "{context}");
+    }
 }
 
 #[test]
