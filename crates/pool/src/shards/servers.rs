@@ -56,8 +56,8 @@ pub(super) struct Reached {
     pub(super) address: String,
     /// Its hosts, without logins; one of them is the primary. There is at least one.
     places: Result<Vec<Upstream>, ServerProblem>,
-    /// The logins of roles; those of `None` hold for every other role.
-    logins: BTreeMap<Option<String>, Login>,
+    /// The logins of roles; that of `None` holds for every other role. A role whose own mapping gives no login has none.
+    logins: BTreeMap<Option<String>, Option<Login>>,
 }
 
 /// A user on a shard.
@@ -83,7 +83,9 @@ pub(super) fn reached(
             name: server.name.clone(),
             address: shown(server, own),
             places: places(server, own, coordinator),
-            logins: mappings.filter_map(|mapping| login(mapping, own)).collect(),
+            logins: mappings
+                .map(|mapping| (mapping.role.clone(), login(mapping, own)))
+                .collect(),
         }
     });
     reached.collect()
@@ -94,14 +96,14 @@ impl Reached {
     pub(super) fn upstream(&self, role: &str) -> Option<Upstream> {
         let own = self.logins.get(&Some(role.to_owned()));
         let login = own.or_else(|| self.logins.get(&None))?;
-        self.with(login).ok()?.into_iter().next()
+        self.with(login.as_ref()?).ok()?.into_iter().next()
     }
 
     /// The destinations of connections that read the definitions, on each of its hosts: any login is sufficient, as every user may read the
     /// catalog.
     pub(super) fn monitored(&self) -> Result<Vec<Upstream>, ServerProblem> {
-        let of_public = self.logins.get(&None);
-        let login = of_public.or_else(|| self.logins.values().next());
+        // The mapping for PUBLIC is the first.
+        let login = self.logins.values().flatten().next();
         match &self.places {
             Ok(_) => self.with(login.ok_or(ServerProblem::NoLogin)?),
             Err(problem) => Err(problem.clone()),
@@ -256,19 +258,16 @@ fn is_own_machine(host: &Host) -> bool {
     }
 }
 
-/// The login that a user mapping gives to a role, or to all others. The configuration only replaces it: a role without a mapping has none.
-fn login(
-    mapping: &UserMapping,
-    configured: Option<&ShardServer>,
-) -> Option<(Option<String>, Login)> {
+/// The login that a user mapping gives; `None` if its options are hidden or incomplete. The configuration only replaces it: a role without
+/// a mapping has none.
+fn login(mapping: &UserMapping, configured: Option<&ShardServer>) -> Option<Login> {
     if let Some(own) = configured
         && let Some(user) = &own.user
     {
-        let login = Login {
+        return Some(Login {
             user: user.clone(),
             password: own.password.clone(),
-        };
-        return Some((mapping.role.clone(), login));
+        });
     }
     let options = mapping.options.as_ref()?;
     let password = option(options, "password");
@@ -276,10 +275,9 @@ fn login(
     if password.is_none() && option(options, "password_required") != Some("false") {
         return None;
     }
-    let login = Login {
+    Some(Login {
         user: option(options, "user")?.to_owned(),
         password: password
             .map(|password| PasswordSource::Written(Secret::new(password.to_owned()))),
-    };
-    Some((mapping.role.clone(), login))
+    })
 }

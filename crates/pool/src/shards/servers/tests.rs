@@ -156,6 +156,15 @@ fn only_a_role_with_a_mapping_has_a_login() {
     assert_eq!(user(&public, &[], "other").as_deref(), Some("all"));
     let hidden = answer(vec![mapping(Some("app"), None)]);
     assert_eq!(user(&hidden, &[], "app"), None);
+    // As for postgres_fdw, the mapping of a role takes the place of that for PUBLIC, whatever its options are.
+    let all = || mapping(None, Some(&[("user", "all"), without]));
+    for options in [None, Some(&[("user", "u")][..]), Some(&[("password", "p")])] {
+        let own = answer(vec![all(), mapping(Some("app"), options)]);
+        assert_eq!(user(&own, &[], "app"), None);
+        assert_eq!(user(&own, &[], "other").as_deref(), Some("all"));
+        let monitored = reached(&own, &[], &tcp("pg"))[0].monitored().unwrap();
+        assert_eq!(monitored[0].user.as_deref(), Some("all"));
+    }
     let problem = reached(&hidden, &[], &tcp("pg"))[0].monitored();
     assert_eq!(problem.unwrap_err(), ServerProblem::NoLogin);
     let written = ShardServer {
