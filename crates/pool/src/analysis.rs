@@ -16,13 +16,13 @@ pub use template::{analyze, why_parsed_alone};
 
 use crate::pool::{Pool, PooledServer};
 use crate::server::{ServerConn, ServerError};
+use catalog::is_busy;
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_relay::server::PrimaryColumns;
 use paceline_relay::settings::SessionSettings;
 use paceline_relay::template::Template;
 use paceline_sql::Statement;
-use paceline_wire::backend;
 use reasons::NOT_DESCRIBED;
 use std::sync::Arc;
 
@@ -115,19 +115,24 @@ async fn ask(
     let shared = &pool.shared;
     let (templates, config) = (&shared.templates, Arc::clone(&shared.config()));
     let declared = &config.declared;
-    match analyze(conn, template, statement, settings, templates, declared).await {
-        Ok(mut analysis) => {
-            let on_subscribers = analysis.reads_on_replicas && config.has_subscribers();
-            let on_shards = pool.has_shards() && statement.relations.len() == 1;
-            if on_subscribers || on_shards {
-                // Boxed: it is rare, and every analysis would pay for its state.
-                let asking = Box::pin(portable::is_portable(conn, template, statement));
-                let is_portable = asking.await?;
-                analysis.reads_on_subscribers = on_subscribers && is_portable;
-                if is_portable && on_shards {
-                    analysis.portable_table = portable::only_table(conn, statement).await?;
+    let mut analyzed = analyze(conn, template, statement, settings, templates, declared).await;
+    if let Ok(analysis) = &mut analyzed {
+        let on_subscribers = analysis.reads_on_replicas && config.has_subscribers();
+        let on_shards = pool.has_shards() && statement.relations.len() == 1;
+        if on_subscribers || on_shards {
+            // Boxed: it is rare, and every analysis would pay for its state.
+            let asking = Box::pin(ask_portable(conn, template, statement, on_shards));
+            match asking.await {
+                Ok((is_portable, table)) => {
+                    analysis.reads_on_subscribers = on_subscribers && is_portable;
+                    analysis.portable_table = table;
                 }
+                Err(error) => analyzed = Err(error),
             }
+        }
+    }
+    match analyzed {
+        Ok(analysis) => {
             pool.log_if_captured(template, &analysis);
             Ok(Some(analysis))
         }
@@ -136,6 +141,21 @@ async fn ask(
         Err(ServerError::Refused(_)) => Ok(Some(TemplateAnalysis::refused(NOT_DESCRIBED))),
         Err(error) => Err(error),
     }
+}
+
+/// Whether a statement has the same meaning on other servers with its tables, and for shards its only table.
+async fn ask_portable(
+    conn: &mut ServerConn,
+    template: &Template,
+    statement: &Statement,
+    on_shards: bool,
+) -> Result<(bool, Option<u32>), ServerError> {
+    let is_portable = portable::is_portable(conn, template, statement).await?;
+    let table = match is_portable && on_shards {
+        true => portable::only_table(conn, statement).await?,
+        false => None,
+    };
+    Ok((is_portable, table))
 }
 
 /// The only table of a statement that has the same meaning on other servers with the same table; `None` for other statements.
@@ -152,12 +172,4 @@ pub async fn portable_table(
         true => portable::only_table(conn, statement).await,
         false => Ok(None),
     }
-}
-
-/// Whether another session holds a lock on the table, or the query was cancelled.
-fn is_busy(error: &[u8]) -> bool {
-    let body = error
-        .get(paceline_wire::frame::HEADER_LEN..)
-        .unwrap_or_default();
-    matches!(backend::error_field(body, b'C'), Some("55P03" | "57014"))
 }

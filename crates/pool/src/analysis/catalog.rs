@@ -5,7 +5,8 @@ use paceline_batch::line::ClientTimeouts;
 use paceline_sql::TypeName;
 use paceline_sql::facts::{Added, CatalogVersion, Collation, Extent, Names};
 use paceline_sql::{Column, Name, TableFacts, facts};
-use paceline_wire::backend::Field;
+use paceline_wire::backend::{Field, error_field};
+use paceline_wire::frame::HEADER_LEN;
 use std::time::Duration;
 
 /// The facts about a table; `None` if there is no such table.
@@ -232,4 +233,10 @@ fn read_keys(rows: &ResultRows) -> Option<Vec<Vec<String>>> {
         }
     }
     Some(keys.into_iter().map(|(_, columns)| columns).collect())
+}
+
+/// Whether another session holds a lock on the table, or the query was cancelled.
+pub(super) fn is_busy(error: &[u8]) -> bool {
+    let body = error.get(HEADER_LEN..).unwrap_or_default();
+    matches!(error_field(body, b'C'), Some("55P03" | "57014"))
 }

@@ -1,6 +1,6 @@
 //! Whether a statement means the same on another server that has its tables: a logical subscriber, or a shard.
 
-use super::catalog::first;
+use super::catalog::{first, is_busy};
 use crate::server::{ServerConn, ServerError};
 use paceline_relay::template::Template;
 use paceline_sql::Statement;
@@ -12,7 +12,7 @@ const RECORDS: [u32; 2] = [2249, 2287];
 /// Asks the primary, under the settings of the statement.
 ///
 /// # Errors
-/// The connection is lost.
+/// Another session holds a lock on a table, the query was cancelled, or the connection is lost.
 pub(super) async fn is_portable(
     conn: &mut ServerConn,
     template: &Template,
@@ -22,7 +22,7 @@ pub(super) async fn is_portable(
         return Ok(false);
     }
     match ask(conn, template, statement).await {
-        Err(ServerError::Refused(_)) => Ok(false),
+        Err(ServerError::Refused(error)) if !is_busy(&error) => Ok(false),
         asked => asked,
     }
 }

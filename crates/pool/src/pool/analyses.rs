@@ -11,6 +11,9 @@ use rustc_hash::FxHashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+#[cfg(test)]
+mod tests;
+
 /// Maximum number of analyses per pool.
 const ANALYSES_MAX: usize = 8_192;
 
@@ -22,6 +25,9 @@ const PARAMETERS_MAX: usize = 1_024;
 
 /// After this time a template that cannot be grouped is analyzed again.
 const REFUSAL_LASTS: Duration = Duration::from_secs(60);
+
+/// After this time PostgreSQL is asked again about a template that shards execute, if it could not answer.
+const RETRIED_AFTER: Duration = Duration::from_secs(10);
 
 /// After this time, templates that can be grouped are analyzed again, too: a publication may contain their tables.
 const PLANS_LAST: Duration = Duration::from_secs(600);
@@ -53,6 +59,8 @@ struct ReportedParameters {
 
 struct TemplateEntry {
     progress: AnalysisProgress,
+    /// The last result, if shards use it until PostgreSQL has answered again.
+    last: Option<Arc<TemplateAnalysis>>,
     /// `None` if the statistics were dropped.
     stats: Weak<TemplateStats>,
 }
@@ -64,6 +72,8 @@ enum AnalysisProgress {
     Running,
     /// The result, and its time.
     Done(Arc<TemplateAnalysis>, Instant),
+    /// Since this time PostgreSQL has not been asked again, although it could not answer. Shards use the last result.
+    Delayed(Instant),
 }
 
 /// The state of a template's analysis when a request arrives.
@@ -84,10 +94,26 @@ impl TemplateEntry {
         match &self.progress {
             AnalysisProgress::Pending => Some(AnalysisState::Pending),
             AnalysisProgress::Running => Some(AnalysisState::Running),
+            AnalysisProgress::Delayed(since) => {
+                let waits = clock::elapsed(*since) < RETRIED_AFTER;
+                waits.then_some(AnalysisState::Pending)
+            }
             AnalysisProgress::Done(analysis, since) => {
                 let holds = analysis.plan.is_ok() || clock::elapsed(*since) < REFUSAL_LASTS;
                 holds.then(|| AnalysisState::Done(Arc::clone(analysis)))
             }
+        }
+    }
+
+    /// The result that shards may use until PostgreSQL has answered again.
+    fn into_last(self) -> Option<Arc<TemplateAnalysis>> {
+        match self.progress {
+            AnalysisProgress::Done(analysis, _) => {
+                analysis.portable_table.is_some().then_some(analysis)
+            }
+            AnalysisProgress::Pending
+            | AnalysisProgress::Running
+            | AnalysisProgress::Delayed(_) => self.last,
         }
     }
 }
@@ -118,7 +144,9 @@ impl Analyses {
         self.plans_since = now;
         let has_plan = |progress: &AnalysisProgress| match progress {
             AnalysisProgress::Done(analysis, _) => analysis.plan.is_ok(),
-            AnalysisProgress::Pending | AnalysisProgress::Running => false,
+            AnalysisProgress::Pending
+            | AnalysisProgress::Running
+            | AnalysisProgress::Delayed(_) => false,
         };
         self.by_template
             .retain(|_, entry| !has_plan(&entry.progress));
@@ -145,12 +173,14 @@ impl Analyses {
             entry.stats = Arc::downgrade(&stats);
             return (analysis, stats);
         }
+        let expired = self.by_template.remove(&key);
         if self.by_template.len() >= ANALYSES_MAX {
             self.by_template.clear();
         }
         let stats = self.stats.of(template);
         let entry = TemplateEntry {
             progress: AnalysisProgress::Pending,
+            last: expired.and_then(TemplateEntry::into_last),
             stats: Arc::downgrade(&stats),
         };
         self.by_template.insert(key, entry);
@@ -164,17 +194,31 @@ impl Analyses {
         }
     }
 
-    pub(super) fn set(&mut self, template: u64, settings: u64, result: Option<TemplateAnalysis>) {
-        let key = (template, settings);
-        match (result, self.by_template.get_mut(&key)) {
-            (Some(result), Some(entry)) => {
-                entry.progress = AnalysisProgress::Done(Arc::new(result), clock::now());
-            }
-            (None, Some(_)) => {
-                self.by_template.remove(&key);
-            }
-            (_, None) => {}
+    pub(super) fn set(&mut self, template: u64, settings: u64, result: TemplateAnalysis) {
+        if let Some(entry) = self.by_template.get_mut(&(template, settings)) {
+            entry.progress = AnalysisProgress::Done(Arc::new(result), clock::now());
+            entry.last = None;
         }
+    }
+
+    /// Forgets an analysis. The next client asks again.
+    pub(super) fn forget(&mut self, template: u64, settings: u64) {
+        self.by_template.remove(&(template, settings));
+    }
+
+    /// An analysis has ended without a result. The next client asks again, after a while if shards use the last result.
+    pub(super) fn failed(&mut self, template: u64, settings: u64) {
+        match self.by_template.get_mut(&(template, settings)) {
+            Some(entry) if entry.last.is_some() => {
+                entry.progress = AnalysisProgress::Delayed(clock::now());
+            }
+            _ => self.forget(template, settings),
+        }
+    }
+
+    /// The last result of an analysis that is being repeated, if shards use it meanwhile.
+    pub(super) fn last(&self, template: u64, settings: u64) -> Option<Arc<TemplateAnalysis>> {
+        self.by_template.get(&(template, settings))?.last.clone()
     }
 
     /// The result of an analysis that is done and need not be repeated. As opposed to [`Analyses::of`], does not ask the caller to analyze the
@@ -190,7 +234,9 @@ impl Analyses {
     pub(super) fn done(&self, template: u64, settings: u64) -> Option<&Arc<TemplateAnalysis>> {
         match &self.by_template.get(&(template, settings))?.progress {
             AnalysisProgress::Done(analysis, _) => Some(analysis),
-            AnalysisProgress::Pending | AnalysisProgress::Running => None,
+            AnalysisProgress::Pending
+            | AnalysisProgress::Running
+            | AnalysisProgress::Delayed(_) => None,
         }
     }
 
@@ -199,7 +245,9 @@ impl Analyses {
         let entries = self.by_template.iter();
         entries.filter_map(|((template, _), entry)| match &entry.progress {
             AnalysisProgress::Done(analysis, _) => Some((*template, Arc::clone(analysis))),
-            AnalysisProgress::Pending | AnalysisProgress::Running => None,
+            AnalysisProgress::Pending
+            | AnalysisProgress::Running
+            | AnalysisProgress::Delayed(_) => None,
         })
     }
 

@@ -69,7 +69,13 @@ impl Pool {
         }
     }
 
-    /// Ends an analysis. `None`: there is no result, and the next client asks again. Under the lock under which a new decision of
+    /// The last result of an analysis that is being repeated. Shards use it until the analysis has ended: PostgreSQL does not answer while
+    /// the table is locked, and statements that wait for the lock may occupy all connections.
+    pub fn last_analysis(&self, template: u64, settings: u64) -> Option<Arc<TemplateAnalysis>> {
+        self.lock().analyses.last(template, settings)
+    }
+
+    /// Ends an analysis. `None`: there is no result, and a later client asks again. Under the lock under which a new decision of
     /// operators forgets analyses, so that none with an old decision remains.
     pub(crate) fn end_analysis(
         &self,
@@ -81,7 +87,10 @@ impl Pool {
         if let Some(analysis) = &mut result {
             analysis.permission = self.permission(template, analysis);
         }
-        inner.analyses.set(template.id, settings, result);
+        match result {
+            Some(result) => inner.analyses.set(template.id, settings, result),
+            None => inner.analyses.failed(template.id, settings),
+        }
         drop(inner);
         self.signals.analyzed.notify_waiters();
     }
@@ -93,7 +102,12 @@ impl Pool {
         settings: u64,
         result: Option<TemplateAnalysis>,
     ) {
-        self.lock().analyses.set(template, settings, result);
+        let mut inner = self.lock();
+        match result {
+            Some(result) => inner.analyses.set(template, settings, result),
+            None => inner.analyses.forget(template, settings),
+        }
+        drop(inner);
         self.signals.analyzed.notify_waiters();
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Client, ClientEnd};
 use bytes::BytesMut;
+use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::strategy::PlannedRequest;
 use paceline_batch::strategy::share::ANSWER_BYTES_MAX;
 use paceline_pool::messages;
@@ -31,14 +32,16 @@ impl Client {
         shards.is_some_and(|shards| shards.may_route(request))
     }
 
-    /// Has the shard of a statement execute it, if it may run there. In a transaction that has not begun, the coordinator executes it.
+    /// Has the shard of a statement execute it, if it may run there by its analysis: the last one, while that is being repeated. In a transaction that has not begun, the coordinator executes it.
     pub(super) async fn try_shard(
         &mut self,
+        last: Option<&Arc<TemplateAnalysis>>,
         state: &AnalysisState,
         request: &PlannedRequest,
     ) -> Result<ShardEnd, ClientEnd> {
-        let AnalysisState::Done(analysis) = state else {
-            return Ok(ShardEnd::Coordinator(None));
+        let analysis = match (last, state) {
+            (Some(analysis), _) | (None, AnalysisState::Done(analysis)) => analysis,
+            _ => return Ok(ShardEnd::Coordinator(None)),
         };
         if self.deferred.is_some() {
             return Ok(ShardEnd::Coordinator(None));

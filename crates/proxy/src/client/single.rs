@@ -6,7 +6,7 @@ use super::shards::ShardEnd;
 use super::{Client, ClientEnd};
 use crate::cancel::ClientState;
 use bytes::Bytes;
-use paceline_batch::analysis::GroupingDecision;
+use paceline_batch::analysis::{GroupingDecision, TemplateAnalysis};
 use paceline_batch::strategy::PlannedRequest;
 use paceline_pool::analysis::AnalysisTask;
 use paceline_pool::pool::{AnalysisState, CheckoutResult, PooledServer, WaitResult};
@@ -38,7 +38,12 @@ impl Client {
             let settings = request.settings.id;
             let (mut state, stats) = self.pool.analysis(&request.template, settings);
             request.stats = Some(stats);
+            let last = match may_use_shard {
+                true => self.last_analysis(&mut state, &request),
+                false => None,
+            };
             let awaits = match &state {
+                _ if last.is_some() => false,
                 AnalysisState::Done(_) => false,
                 AnalysisState::Running => true,
                 AnalysisState::Pending | AnalysisState::Needed => {
@@ -64,7 +69,7 @@ impl Client {
             if may_use_shard && self.shards.load().is_some() {
                 may_use_shard = false;
                 // Boxed, because its state would be part of every client.
-                match Box::pin(self.try_shard(&state, &request)).await? {
+                match Box::pin(self.try_shard(last.as_ref(), &state, &request)).await? {
                     ShardEnd::Answered => return Ok(()),
                     ShardEnd::Coordinator(permit) => _outage = permit,
                 }
@@ -99,6 +104,25 @@ impl Client {
                 other => return self.handle_wait_result(other).await,
             }
         }
+    }
+
+    /// The result that shards use while the analysis of a template is being repeated. Begins the repetition if the caller must.
+    fn last_analysis(
+        &self,
+        state: &mut AnalysisState,
+        request: &PlannedRequest,
+    ) -> Option<Arc<TemplateAnalysis>> {
+        if matches!(state, AnalysisState::Done(_)) || !self.may_use_shard(request) {
+            return None;
+        }
+        let (template, settings) = (request.template.id, request.settings.id);
+        let last = self.pool.last_analysis(template, settings)?;
+        if matches!(state, AnalysisState::Needed) {
+            let task = AnalysisTask::new(&self.pool, request);
+            tokio::spawn(Arc::clone(&self.pool).analyze(task));
+            *state = AnalysisState::Pending;
+        }
+        Some(last)
     }
 
     /// Waits shortly for the end of an analysis that runs. If the statement may run on a shard, waits for it in any case, and begins
