@@ -73,6 +73,8 @@ pub struct ServerSide {
     /// If the server is a logical subscriber, or while a template is analyzed on a shard: its tables as the primary, or the coordinator,
     /// has them.
     pub primary_columns: Option<Arc<PrimaryColumns>>,
+    /// The server is a replica or a subscriber. Its definitions may be older than those that the client knows.
+    pub is_replica: bool,
     /// The parameters that the server has reported.
     pub reported: BTreeMap<String, String>,
     /// Names of statements that must be closed before the connection serves another request. Clients may choose them, so
@@ -215,6 +217,7 @@ impl ServerSide {
             path_unknown: false,
             had_temporaries: false,
             primary_columns: None,
+            is_replica: false,
             sequences: SequenceState::Clean,
             idle_default: Duration::ZERO,
             process: 0,

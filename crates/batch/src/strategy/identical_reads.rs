@@ -152,9 +152,11 @@ impl ReadAnswer {
                 // The error may contain the name of the statement on the server, so the read is executed again, alone. But if the
                 // plan of a statement that the client prepared earlier is stale, the error is the answer: the next execution
                 // would use a statement that is prepared again, and return no error.
-                // No error of a subscriber is an answer.
+                // No error of a subscriber is an answer, and none of a replica except that a time is over: the replica may have parsed
+                // its statement before it replayed DDL that precedes the `Parse` of the client.
                 let of_subscriber = server.primary_columns.is_some();
-                self.failed = of_subscriber || !(stale && form.relies_on_parsed());
+                let is_answer = stale && form.relies_on_parsed() && !server.is_replica;
+                self.failed = of_subscriber || !is_answer;
                 self.cancelled =
                     !of_subscriber && error_field(frame.body(), b'C') == Some(QUERY_CANCELED);
             }

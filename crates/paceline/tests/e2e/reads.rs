@@ -1,6 +1,7 @@
 //! Reads on replicas: a client never reads a state older than it may, and gets errors only from the primary.
 
 mod begin_fails;
+mod definitions;
 mod extended_begin;
 mod functions;
 pub(crate) mod pairs;

@@ -85,6 +85,7 @@ impl Pool {
         if let Some(replica) = &self.replica {
             conn.check_system(replica.hosts.system_at(replica.id), limit)
                 .await?;
+            conn.side.is_replica = true;
         }
         if let Some(shard) = &self.shard {
             conn.check_system(shard.system, limit).await?;

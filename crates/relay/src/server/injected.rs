@@ -70,6 +70,10 @@ impl Injected {
                 self.0.pop_front();
                 let columns = ColumnsId::described(frame);
                 server.set_columns(Some(key), columns);
+                if columns != known && server.is_replica {
+                    // The replica has not replayed the DDL that the client knows, or had not when it parsed the statement.
+                    server.retire(key);
+                }
                 Some(columns == known)
             }
             _ => None,

@@ -339,6 +339,31 @@ fn an_answer_can_be_handed_over_while_the_server_sends_rows() {
     assert!(run.batch.hand_over(&[]).is_none(), "it has failed");
 }
 
+/// The statement on a replica may be older than that of the client.
+#[test]
+fn a_stale_plan_is_an_answer_of_the_primary_only() {
+    let mut fixture = ShareFixture::new();
+    let template = fixture.templates.prepared(TEXT, &[0, 0]);
+    let failed = [stale_plan(), ready('I')].concat();
+    for (is_replica, is_answer) in [(false, true), (true, false)] {
+        let client_parse = ClientParse::begun(3, fixture.session.settings.id);
+        let statements = &mut fixture.session.statements;
+        statements.parse(b"s", template.clone(), client_parse);
+        let bind = bind_values("s", &[(false, Some(b"1"))], &[]);
+        let messages = [bind, execute(), sync()].concat();
+        let read = single(&mut fixture.session, &fixture.templates, messages);
+        fixture.server.is_replica = is_replica;
+        let mut batch = fixture.leave(&[read]).expect("a read").batch;
+        let mut results = Vec::new();
+        for frame in Frames::new(&failed) {
+            batch.receive(frame, &mut fixture.server, &mut results);
+        }
+        let outcome = results.pop().map(|result| result.outcome);
+        let answered = matches!(outcome, Some(MemberOutcome::Answer(_)));
+        assert_eq!(answered, is_answer, "of a replica: {is_replica}");
+    }
+}
+
 /// A column named `b` of type 23, as a server describes it.
 fn described(table: u32, column: i16) -> Wire {
     let field = Field {
