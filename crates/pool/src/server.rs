@@ -18,7 +18,7 @@ mod statements;
 
 pub use backend_key::{BackendKey, abandon, deliver};
 pub use buffers::RelayBuffers;
-pub use defaults::TransactionDefaults;
+pub use defaults::{DefaultIsolation, TransactionDefaults};
 pub use dial::{connect, dial};
 pub use error::ServerError;
 pub(crate) use generation::{Generation, GenerationGuard};

@@ -30,7 +30,7 @@ pub(super) const QUESTION: &str = "SELECT r.in_recovery,
  pg_catalog.pg_last_wal_replay_lsn(),
  EXTRACT(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp()),
  (SELECT pg_catalog.string_agg(s.name OPERATOR(pg_catalog.||) '=' OPERATOR(pg_catalog.||) pg_catalog.current_setting(s.name), ' ' ORDER BY s.name)
-  FROM pg_catalog.unnest('{array_nulls,bytea_output,DateStyle,default_text_search_config,extra_float_digits,IntervalStyle,lc_messages,lc_monetary,lc_numeric,lc_time,quote_all_identifiers,search_path,standard_conforming_strings,TimeZone,timezone_abbreviations,transform_null_equals,xmlbinary,xmloption}'::text[]) s(name)),
+  FROM pg_catalog.unnest('{array_nulls,bytea_output,client_encoding,DateStyle,default_text_search_config,default_transaction_isolation,extra_float_digits,IntervalStyle,lc_messages,lc_monetary,lc_numeric,lc_time,quote_all_identifiers,search_path,standard_conforming_strings,TimeZone,timezone_abbreviations,transform_null_equals,xmlbinary,xmloption}'::text[]) s(name)),
  CASE WHEN NOT r.in_recovery THEN pg_catalog.pg_current_wal_insert_lsn() END
 FROM (SELECT pg_catalog.pg_is_in_recovery() AS in_recovery OFFSET 0) r";
 

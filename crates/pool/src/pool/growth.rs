@@ -81,6 +81,9 @@ impl Pool {
             ServerConn::open_within(limit, address, &credentials, none, prepared_max).await?;
         if must_be_primary {
             conn.check_primary(limit).await?;
+        } else if self.has_shards() {
+            // Replicas of shards depend on them.
+            conn.read_defaults(limit).await?;
         }
         if let Some(replica) = &self.replica {
             conn.check_system(replica.hosts.system_at(replica.id), limit)

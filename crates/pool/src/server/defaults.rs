@@ -6,12 +6,33 @@ use std::time::Duration;
 /// Defaults of the server for transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionDefaults {
-    /// Whether `default_transaction_isolation` is READ COMMITTED.
-    pub read_committed: bool,
+    /// `default_transaction_isolation`
+    pub isolation: DefaultIsolation,
     /// Whether `transaction_timeout` is set (PostgreSQL 17 and later).
     pub has_timeout: bool,
     /// `idle_in_transaction_session_timeout`; zero means none.
     pub idle_max: Duration,
+}
+
+/// The isolation level of a transaction that names none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DefaultIsolation {
+    /// READ COMMITTED
+    ReadCommitted,
+    /// SERIALIZABLE
+    Serializable,
+    /// Another level, or not known.
+    Other,
+}
+
+impl DefaultIsolation {
+    fn named(name: Option<&str>) -> Self {
+        match name {
+            Some("read committed") => Self::ReadCommitted,
+            Some("serializable") => Self::Serializable,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Asks for them, and whether the server is a standby.
@@ -30,7 +51,7 @@ pub(super) fn read(row: &[Option<String>]) -> Option<TransactionDefaults> {
     }
     let idle = idle.as_deref().unwrap_or("0");
     Some(TransactionDefaults {
-        read_committed: isolation.as_deref() == Some("read committed"),
+        isolation: DefaultIsolation::named(isolation.as_deref()),
         has_timeout: timeout.as_deref().is_some_and(|timeout| timeout != "0"),
         idle_max: read_milliseconds(idle).unwrap_or_default(),
     })
@@ -49,7 +70,8 @@ mod tests {
         let values = |in_recovery| [Some(in_recovery), Some("read committed"), None, Some("0")];
         assert_eq!(read(&answer(values("t"))), None);
         let read = read(&answer(values("f"))).unwrap();
-        assert!(read.read_committed && !read.has_timeout && read.idle_max.is_zero());
+        assert_eq!(read.isolation, DefaultIsolation::ReadCommitted);
+        assert!(!read.has_timeout && read.idle_max.is_zero());
     }
 
     #[test]
@@ -61,7 +83,8 @@ mod tests {
             Some("1500ms"),
         ];
         let read = read(&answer(values)).unwrap();
-        assert!(!read.read_committed && read.has_timeout);
+        assert_eq!(read.isolation, DefaultIsolation::Other);
+        assert!(read.has_timeout);
         assert_eq!(read.idle_max, Duration::from_millis(1_500));
     }
 }

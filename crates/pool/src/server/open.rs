@@ -179,18 +179,28 @@ impl ServerConn {
         with_credential(credentials, limit, open).await
     }
 
-    /// Checks that the server of a database with several hosts is not a standby, within `limit`; zero means no limit. Also reads the
-    /// defaults for transactions.
+    /// Checks that the server of a database with several hosts is not a standby, within `limit`; zero means no limit.
     ///
     /// # Errors
     /// [`ServerError::Standby`] if it is one, and others if it does not answer.
     pub(crate) async fn check_primary(&mut self, limit: Duration) -> Result<(), ServerError> {
+        self.read_defaults(limit).await?;
+        match self.transaction_defaults {
+            Some(_) => Ok(()),
+            None => Err(ServerError::Standby),
+        }
+    }
+
+    /// Reads the defaults for transactions within `limit`; a standby has none.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub(crate) async fn read_defaults(&mut self, limit: Duration) -> Result<(), ServerError> {
         let asked = self.query(defaults::QUESTION);
         let answer = optional_timeout(limit, asked).await;
         let answer = answer.unwrap_or(Err(ServerError::Timeout(limit)))?;
         let row = answer.first().and_then(|rows| rows.first());
-        let read = row.and_then(|row| defaults::read(row));
-        self.transaction_defaults = Some(read.ok_or(ServerError::Standby)?);
+        self.transaction_defaults = row.and_then(|row| defaults::read(row));
         Ok(())
     }
 

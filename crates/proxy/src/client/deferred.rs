@@ -11,6 +11,7 @@ use super::taken::Taken;
 use super::{Client, ClientEnd};
 use bytes::{Bytes, BytesMut};
 use paceline_config::{PoolMode, ReplicasGone};
+use paceline_pool::server::DefaultIsolation;
 use paceline_relay::request::{Request, RequestScanner};
 use paceline_sql::{Begin, begins_alone, ends_alone};
 use paceline_wire::backend::write_command_complete;
@@ -117,6 +118,7 @@ impl Client {
         let replicas = replicas.as_ref()?;
         let settings = self.pool.settings();
         let defaults = self.pool.transaction_defaults()?;
+        let read_committed = defaults.isolation == DefaultIsolation::ReadCommitted;
         let session = &self.session.settings;
         let freshness = self.freshness(None)?;
         let has_replicas =
@@ -124,7 +126,7 @@ impl Client {
         let may = self.mode == PoolMode::Transaction
             && has_replicas
             && is_read_only(begin, session)
-            && (begin.read_committed || is_read_committed(session, defaults.read_committed))
+            && (begin.read_committed || is_read_committed(session, read_committed))
             && settings.timeouts.transaction_timeout.is_zero()
             && !defaults.has_timeout
             && LIMITS.iter().all(|name| session.sql_of(name).is_none());

@@ -10,6 +10,7 @@ use paceline_config::{Reads, ReplicasGone};
 use paceline_pool::messages;
 use paceline_pool::pool::{AnalysisState, DisconnectSignal, Pool, SubmitResult, WaitResult};
 use paceline_pool::replicas::{ChosenReplica, Freshness, Replicas, WantedRead};
+use paceline_pool::server::DefaultIsolation;
 use paceline_pool::sharding::ShardStatement;
 use paceline_relay::local_show::{LocalShow, POSITION, ShowSource, ShowTable};
 use paceline_sql::ServerHint;
@@ -104,8 +105,13 @@ impl Client {
 
     /// Whether the client's statements run as SERIALIZABLE transactions, which a replica rejects.
     fn is_serializable(&self) -> bool {
-        let isolation = self.session.settings.sql_of(ISOLATION);
-        isolation.is_some_and(|sql| sql.to_ascii_lowercase().contains("serializable"))
+        match self.session.settings.sql_of(ISOLATION) {
+            Some(sql) => sql.to_ascii_lowercase().contains("serializable"),
+            None => self
+                .pool
+                .transaction_defaults()
+                .is_some_and(|defaults| defaults.isolation == DefaultIsolation::Serializable),
+        }
     }
 
     /// Has a replica answer a read, which a replica of a shard executes as `on_server`. False: the primary must.

@@ -1,7 +1,8 @@
 //! DDL while a replica may answer reads, and defaults that differ between the servers.
 
 use super::READ;
-use crate::failover::{Pair, shown};
+use super::waits::shown_connections;
+use crate::failover::{Pair, console, shown};
 use crate::harness::message::{bind, describe, execute, parse, sync, unit};
 use crate::harness::until;
 
@@ -11,6 +12,7 @@ impl Pair {
         let mut primary = self.primary.client("postgres");
         let end = primary.value("SELECT pg_current_wal_lsn()");
         let mut replica = self.replica.client("postgres");
+        replica.ok("SET default_transaction_isolation = 'read committed'");
         let replayed = format!("SELECT pg_last_wal_replay_lsn() >= '{end}'");
         until("the replica has replayed it", || {
             replica.value(&replayed) == "t"
@@ -52,4 +54,55 @@ fn a_plan_that_is_stale_on_the_replica_is_no_answer() {
             pair.reads() > before
         });
     }
+}
+
+/// In `postgresql.conf` of one server.
+#[test]
+fn a_replica_with_other_defaults_serves_no_reads() {
+    let Some(pair) = Pair::reading(&["reads=session"]) else {
+        return;
+    };
+    let await_difference = || {
+        until("the difference is known", || {
+            let shown = shown(&pair.paceline, pair.replica.port(), &["reason"]);
+            shown.contains("another setting for the form of answers differs")
+        });
+    };
+    let mut primary = pair.primary.client("postgres");
+    primary.ok("ALTER SYSTEM SET default_transaction_isolation = 'serializable'");
+    primary.ok("SELECT pg_reload_conf()");
+    await_difference();
+    primary.ok("ALTER SYSTEM RESET default_transaction_isolation");
+    primary.ok("SELECT pg_reload_conf()");
+    pair.await_readable();
+    let mut replica = pair.replica.client("postgres");
+    replica.ok("ALTER SYSTEM SET client_encoding = 'LATIN1'");
+    // Sessions that exist do not take it over.
+    pair.replica.kill();
+    pair.replica.restart();
+    await_difference();
+}
+
+/// By the default of the role.
+#[test]
+fn a_client_that_is_serializable_by_default_reads_on_the_primary() {
+    let Some(pair) = Pair::reading(&["reads=session", "admin_users=postgres"]) else {
+        return;
+    };
+    let mut client = pair.client();
+    pair.await_replica(&mut client, READ);
+    client.ok("ALTER ROLE postgres SET default_transaction_isolation = 'serializable'");
+    pair.await_replay();
+    console(&pair.paceline).ok("RECONNECT postgres");
+    until("the connection to the replica has ended", || {
+        shown_connections(&pair) == 0
+    });
+    // On a new connection.
+    client.ok("BEGIN; COMMIT");
+    for _ in 0..5 {
+        client.ok(READ);
+    }
+    assert_eq!(shown_connections(&pair), 0);
+    let tried = pair.paceline.logged("cannot use serializable mode");
+    assert!(!tried, "a read was sent to the replica");
 }

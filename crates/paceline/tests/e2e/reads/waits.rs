@@ -273,7 +273,7 @@ fn a_serializable_client_reads_on_the_primary() {
     pair.await_replica(&mut client, READ);
 }
 
-fn shown_connections(pair: &Pair) -> usize {
+pub(super) fn shown_connections(pair: &Pair) -> usize {
     let servers = console(&pair.paceline).ok("SHOW SERVERS").rows();
     let port = Some(pair.replica.port().to_string());
     servers.iter().filter(|row| row.contains(&port)).count()
