@@ -148,9 +148,10 @@ pub fn plain_tables_sql(relations: &[Name]) -> String {
 }
 
 /// Functions of PostgreSQL, not volatile, whose result depends on the server or the connection.
-const SERVER_FUNCTIONS: [&str; 34] = [
+const SERVER_FUNCTIONS: [&str; 40] = [
     "age",
     "current_setting",
+    "icu_unicode_version",
     "inet_client_addr",
     "inet_client_port",
     "inet_server_addr",
@@ -170,6 +171,7 @@ const SERVER_FUNCTIONS: [&str; 34] = [
     "pg_is_other_temp_schema",
     "pg_listening_channels",
     "pg_my_temp_schema",
+    "pg_numa_available",
     "pg_postmaster_start_time",
     "pg_prepared_statement",
     "pg_relation_filepath",
@@ -178,10 +180,14 @@ const SERVER_FUNCTIONS: [&str; 34] = [
     "pg_tablespace_databases",
     "pg_tablespace_location",
     "pg_timezone_abbrevs",
+    "pg_timezone_abbrevs_abbrevs",
+    "pg_timezone_abbrevs_zone",
     "pg_timezone_names",
+    "system_user",
     "txid_current",
     "txid_current_if_assigned",
     "txid_current_snapshot",
+    "unicode_version",
     "version",
 ];
 

@@ -2,7 +2,7 @@
 
 use super::{
     Added, CatalogVersion, Compared, Extent, Names, VersionSql, apart_sql, catalog_version_sql,
-    columns_sql, extent_sql, fits_groups_sql, keys_sql, no_names_sql,
+    columns_sql, extent_sql, fits_groups_sql, keys_sql, no_names_sql, same_on_replicas_sql,
 };
 use crate::{Effect, Expr, Name, parse};
 
@@ -180,4 +180,21 @@ fn the_facts_of_a_table_are_compared_after_another_analysis() {
     assert_reads(&query);
     let sql = version(r"it's \ both").facts_sql(1, "");
     assert!(parse(&sql).is_ok(), "{sql}");
+}
+
+/// Some are keywords for the parser.
+#[test]
+fn functions_that_show_the_server_differ_on_replicas() {
+    for (sql, counted) in [
+        ("SELECT system_user", 1),
+        ("SELECT pg_backend_pid(), inet_server_addr()", 2),
+        ("SELECT pg_stat_get_numscans(1)", 1),
+        ("SELECT unicode_version(), pg_numa_available()", 2),
+        ("SELECT abbrev FROM pg_timezone_abbrevs_zone()", 1),
+        ("SELECT upper('a'), session_user", 0),
+    ] {
+        let functions = parse(sql).unwrap().functions;
+        let question = same_on_replicas_sql(&[], &functions);
+        assert!(question.contains(&format!("SELECT {counted} = 0")), "{sql}");
+    }
 }
