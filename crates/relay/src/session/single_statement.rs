@@ -1,10 +1,11 @@
 //! A request by the extended protocol that executes one statement.
 
-use crate::request::RequestForm;
+use crate::parsed::ColumnsId;
+use crate::request::{Request, RequestForm};
 use crate::template::Template;
-use paceline_wire::Frames;
 use paceline_wire::backend::tag as back;
 use paceline_wire::frontend::{BindNames, Parse, tag};
+use paceline_wire::{Frame, Frames};
 
 /// The messages of a request that executes one statement and may join a group.
 pub(crate) struct SingleStatement<'a> {
@@ -69,4 +70,19 @@ pub(super) fn begins_parsed(answer: &[u8]) -> bool {
     frames
         .next()
         .is_some_and(|frame| frame.tag == back::PARSE_COMPLETE)
+}
+
+/// The columns that an answer describes to the client, if the request asks for them.
+pub(super) fn described_columns(request: &Request, answer: &[u8]) -> Option<ColumnsId> {
+    let RequestForm::Extended { describe: true, .. } = request.form else {
+        return None;
+    };
+    let is_description = |frame: &Frame<'_>| {
+        matches!(
+            frame.tag,
+            back::ROW_DESCRIPTION | back::NO_DATA | back::ERROR_RESPONSE
+        )
+    };
+    let first = Frames::new(answer).find(is_description)?;
+    (first.tag != back::ERROR_RESPONSE).then(|| ColumnsId::described(first))
 }

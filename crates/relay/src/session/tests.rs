@@ -1,5 +1,7 @@
 //! Decisions on requests: Paceline answers them, they may join a group, or they are relayed.
 
+mod columns;
+
 use super::{ClientSession, RequestPlan};
 use crate::settings::SettingsInterner;
 
