@@ -341,18 +341,21 @@ impl Cluster {
         if self.last_term().is_some_and(|last| last.host == id) {
             return Ok(());
         }
-        let rival = self.ids().filter(|other| *other != id).find_map(|other| {
+        self.rival(id, report).map_or(Ok(()), Err)
+    }
+
+    /// The other host that says that it is the primary of the timeline of this one.
+    pub(crate) fn rival(&self, id: HostId, report: &HostReport) -> Option<Reason> {
+        let timeline = report.timeline?;
+        let mut others = self.ids().filter(|other| *other != id);
+        others.find_map(|other| {
             let other = self.host(other)?;
             let rivals = other.claims_primary() && self.is_ours(other);
-            (rivals && other.timeline() == report.timeline).then_some(other)
-        });
-        match (rival, report.timeline) {
-            (Some(other), Some(timeline)) => Err(Reason::SecondPrimary {
+            (rivals && other.timeline() == Some(timeline)).then(|| Reason::SecondPrimary {
                 other: other.spec.address.clone(),
                 timeline,
-            }),
-            _ => Ok(()),
-        }
+            })
+        })
     }
 
     pub(crate) fn last_term(&self) -> Option<Term> {

@@ -90,14 +90,18 @@ impl Cluster {
     }
 
     /// Whether a replica may serve reads: if it is in use, is on the timeline of the primary, and has the primary's settings for
-    /// the form of answers. A timeline that is not known is not that of the primary.
+    /// the form of answers. A timeline that is not known is not that of the primary, nor is one that another primary has, too.
     fn may_read(&self, id: HostId) -> Result<(), Reason> {
         self.use_of(id)?;
         let report = |id| self.host(id)?.report.as_ref();
-        let primary = self.primary().and_then(report);
-        let (Some(primary), Some(own)) = (primary, report(id)) else {
+        let (Some(primary_id), Some(own)) = (self.primary(), report(id)) else {
             return Err(Reason::Unprobed);
         };
+        let primary = report(primary_id).ok_or(Reason::Unprobed)?;
+        if let Some(rival) = self.rival(primary_id, primary) {
+            // It is not known which of the two the replica follows.
+            return Err(rival);
+        }
         let timelines = own.timeline.zip(primary.timeline);
         match timelines.ok_or(Reason::TimelineUnknown)? {
             (own, highest) if own < highest => Err(Reason::OlderTimeline { own, highest }),

@@ -95,3 +95,22 @@ fn a_replica_beyond_the_switch_point_is_not_in_use() {
     scene.see(1, replica(2, 95));
     assert_eq!((scene.reason(1), lag(&scene, 1).bytes), (None, Some(0)));
 }
+
+/// A replica of either of them has this timeline.
+#[test]
+fn no_replica_serves_reads_while_two_primaries_have_one_timeline() {
+    let mut scene = Scene::usual();
+    let readable = |scene: &Scene| scene.cluster.readable().len();
+    assert_eq!(readable(&scene), 2);
+    scene.see(1, primary(1, 100));
+    assert_eq!(readable(&scene), 0);
+    let reads = scene.cluster.statuses()[2].reads.clone();
+    assert!(matches!(reads, Some(Err(Reason::SecondPrimary { .. }))));
+    scene.fail(1, ProbeError::Refused);
+    assert_eq!(readable(&scene), 0, "its replicas may live on");
+    for _ in 0..9 {
+        scene.wait(SECOND);
+        scene.see(1, replica(1, 100));
+    }
+    assert_eq!(readable(&scene), 2);
+}
