@@ -14,6 +14,7 @@ use paceline_batch::strategy::Prelude;
 use paceline_batch::template_stats::NameQuota;
 use paceline_config::Config;
 use paceline_net::busy_poll::BusyPoll;
+use paceline_relay::relay::Ddl;
 use paceline_relay::settings::SettingsInterner;
 use paceline_relay::template::{Templates, Unparsed};
 use std::sync::Arc;
@@ -60,6 +61,8 @@ pub struct Shared {
     server_ids: AtomicU32,
     /// See [`Shared::last_ddl`].
     pub(crate) last_ddl: Arc<AtomicU64>,
+    /// See [`Shared::last_redefinition`].
+    last_redefinition: AtomicU64,
 }
 
 impl Shared {
@@ -88,6 +91,7 @@ impl Shared {
             positions_asked: Arc::default(),
             server_ids: AtomicU32::new(0),
             last_ddl: Arc::default(),
+            last_redefinition: AtomicU64::new(0),
         }
     }
 
@@ -109,9 +113,18 @@ impl Shared {
     }
 
     /// Notes that a transaction which may have changed the catalog has ended. Its client has not received the answer yet.
-    pub fn ddl_ended(&self) {
+    pub fn ddl_ended(&self, ddl: Ddl) {
         let now = self.templates.new_id();
         self.last_ddl.fetch_max(now, Ordering::Relaxed);
+        if ddl == Ddl::Meanings {
+            self.last_redefinition.fetch_max(now, Ordering::Relaxed);
+        }
+    }
+
+    /// The end of the last transaction of a client that may have changed what the names of a statement mean, in the same numbers. An
+    /// analysis that began later found the changes.
+    pub(crate) fn last_redefinition(&self) -> u64 {
+        self.last_redefinition.load(Ordering::Relaxed)
     }
 
     /// The end of the last transaction of a client that may have changed the catalog of any database, in the numbers of

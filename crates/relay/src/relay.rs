@@ -64,6 +64,7 @@ use crate::commits::CommitCounts;
 use crate::request::{PartialAnswer, RequestForm};
 use crate::server::AcceptedParse;
 use bytes::BytesMut;
+pub use ddl::Ddl;
 use expect::{Execution, Expect};
 pub use not_yet::{ListenNeed, NotYet};
 use paceline_sql::PinReason;
@@ -233,13 +234,13 @@ impl RelayState {
         self.commits.take()
     }
 
-    /// Whether a transaction that may have changed the catalog has ended since the last call.
-    pub fn take_ended_ddl(&mut self) -> bool {
-        std::mem::take(&mut self.ddl.ended)
+    /// The change of the catalog that transactions may have made which have ended since the last call.
+    pub fn take_ended_ddl(&mut self) -> Option<Ddl> {
+        self.ddl.ended.take()
     }
 
-    /// Whether the transaction that is open may have changed the catalog. If the connection is lost, it may be committed.
-    pub fn has_open_ddl(&self) -> bool {
+    /// The change of the catalog that the open transaction may have made. If the connection is lost, it may be committed.
+    pub fn open_ddl(&self) -> Option<Ddl> {
         self.ddl.open
     }
 

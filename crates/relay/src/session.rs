@@ -1,7 +1,7 @@
 //! The part of a client's session that follows the client from server to server: prepared statements, settings, channels.
 //! The modules below decide on its requests.
 
-use crate::parsed::{ClientParse, ColumnsId};
+use crate::parsed::ClientParse;
 use crate::request::{Request, RequestForm};
 use crate::sequences::SequenceToken;
 use crate::settings::SessionSettings;

@@ -68,12 +68,19 @@ struct TemplateEntry {
 enum AnalysisProgress {
     /// A client analyzes the template after its own request.
     Pending,
-    /// PostgreSQL is being asked.
-    Running,
-    /// The result, and its time.
-    Done(Arc<TemplateAnalysis>, Instant),
+    /// PostgreSQL is being asked since this time.
+    Running(u64),
+    Done(DoneAnalysis),
     /// Since this time PostgreSQL has not been asked again, although it could not answer. Shards use the last result.
     Delayed(Instant),
+}
+
+struct DoneAnalysis {
+    result: Arc<TemplateAnalysis>,
+    since: Instant,
+    /// The time at which PostgreSQL was asked, in the numbers of
+    /// [`Templates::new_id`](paceline_relay::template::Templates::new_id).
+    begun: u64,
 }
 
 /// The state of a template's analysis when a request arrives.
@@ -89,18 +96,21 @@ pub enum AnalysisState {
 }
 
 impl TemplateEntry {
-    /// `None` if PostgreSQL must be asked again.
-    fn analysis(&self) -> Option<AnalysisState> {
+    /// `None` if PostgreSQL must be asked again. `redefined`: the time before which no statement may have been found to be a read for
+    /// replicas.
+    fn analysis(&self, redefined: u64) -> Option<AnalysisState> {
         match &self.progress {
             AnalysisProgress::Pending => Some(AnalysisState::Pending),
-            AnalysisProgress::Running => Some(AnalysisState::Running),
+            AnalysisProgress::Running(_) => Some(AnalysisState::Running),
             AnalysisProgress::Delayed(since) => {
                 let waits = clock::elapsed(*since) < RETRIED_AFTER;
                 waits.then_some(AnalysisState::Pending)
             }
-            AnalysisProgress::Done(analysis, since) => {
-                let holds = analysis.plan.is_ok() || clock::elapsed(*since) < REFUSAL_LASTS;
-                holds.then(|| AnalysisState::Done(Arc::clone(analysis)))
+            AnalysisProgress::Done(done) => {
+                let result = &done.result;
+                let is_recent = result.plan.is_ok() || clock::elapsed(done.since) < REFUSAL_LASTS;
+                let holds = is_recent && !(result.reads_on_replicas && done.begun < redefined);
+                holds.then(|| AnalysisState::Done(Arc::clone(result)))
             }
         }
     }
@@ -108,11 +118,12 @@ impl TemplateEntry {
     /// The result that shards may use until PostgreSQL has answered again.
     fn into_last(self) -> Option<Arc<TemplateAnalysis>> {
         match self.progress {
-            AnalysisProgress::Done(analysis, _) => {
-                analysis.portable_table.is_some().then_some(analysis)
+            AnalysisProgress::Done(done) => {
+                let result = done.result;
+                result.portable_table.is_some().then_some(result)
             }
             AnalysisProgress::Pending
-            | AnalysisProgress::Running
+            | AnalysisProgress::Running(_)
             | AnalysisProgress::Delayed(_) => self.last,
         }
     }
@@ -143,9 +154,9 @@ impl Analyses {
         }
         self.plans_since = now;
         let has_plan = |progress: &AnalysisProgress| match progress {
-            AnalysisProgress::Done(analysis, _) => analysis.plan.is_ok(),
+            AnalysisProgress::Done(done) => done.result.plan.is_ok(),
             AnalysisProgress::Pending
-            | AnalysisProgress::Running
+            | AnalysisProgress::Running(_)
             | AnalysisProgress::Delayed(_) => false,
         };
         self.by_template
@@ -163,10 +174,11 @@ impl Analyses {
         &mut self,
         template: &Arc<Template>,
         settings: u64,
+        redefined: u64,
     ) -> (AnalysisState, Arc<TemplateStats>) {
         let key = (template.id, settings);
         if let Some(entry) = self.by_template.get_mut(&key)
-            && let Some(analysis) = entry.analysis()
+            && let Some(analysis) = entry.analysis(redefined)
         {
             let stats = entry.stats.upgrade().filter(|stats| stats.is_current());
             let stats = stats.unwrap_or_else(|| self.stats.of(template));
@@ -187,16 +199,26 @@ impl Analyses {
         (AnalysisState::Needed, stats)
     }
 
-    pub(super) fn started(&mut self, template: u64, settings: u64) {
+    /// `now`: the time, in the numbers of [`Templates::new_id`](paceline_relay::template::Templates::new_id).
+    pub(super) fn started(&mut self, template: u64, settings: u64, now: u64) {
         // If the entry was dropped meanwhile, the next client asks again.
         if let Some(entry) = self.by_template.get_mut(&(template, settings)) {
-            entry.progress = AnalysisProgress::Running;
+            entry.progress = AnalysisProgress::Running(now);
         }
     }
 
     pub(super) fn set(&mut self, template: u64, settings: u64, result: TemplateAnalysis) {
         if let Some(entry) = self.by_template.get_mut(&(template, settings)) {
-            entry.progress = AnalysisProgress::Done(Arc::new(result), clock::now());
+            let begun = match &entry.progress {
+                AnalysisProgress::Pending | AnalysisProgress::Delayed(_) => 0,
+                AnalysisProgress::Running(begun) => *begun,
+                AnalysisProgress::Done(done) => done.begun,
+            };
+            entry.progress = AnalysisProgress::Done(DoneAnalysis {
+                result: Arc::new(result),
+                since: clock::now(),
+                begun,
+            });
             entry.last = None;
         }
     }
@@ -223,8 +245,14 @@ impl Analyses {
 
     /// The result of an analysis that is done and need not be repeated. As opposed to [`Analyses::of`], does not ask the caller to analyze the
     /// template.
-    pub(super) fn in_force(&self, template: u64, settings: u64) -> Option<Arc<TemplateAnalysis>> {
-        match self.by_template.get(&(template, settings))?.analysis()? {
+    pub(super) fn in_force(
+        &self,
+        template: u64,
+        settings: u64,
+        redefined: u64,
+    ) -> Option<Arc<TemplateAnalysis>> {
+        let entry = self.by_template.get(&(template, settings))?;
+        match entry.analysis(redefined)? {
             AnalysisState::Done(analysis) => Some(analysis),
             AnalysisState::Pending | AnalysisState::Running | AnalysisState::Needed => None,
         }
@@ -233,9 +261,9 @@ impl Analyses {
     /// The result of an analysis that is done.
     pub(super) fn done(&self, template: u64, settings: u64) -> Option<&Arc<TemplateAnalysis>> {
         match &self.by_template.get(&(template, settings))?.progress {
-            AnalysisProgress::Done(analysis, _) => Some(analysis),
+            AnalysisProgress::Done(done) => Some(&done.result),
             AnalysisProgress::Pending
-            | AnalysisProgress::Running
+            | AnalysisProgress::Running(_)
             | AnalysisProgress::Delayed(_) => None,
         }
     }
@@ -244,9 +272,9 @@ impl Analyses {
     pub(super) fn all_done(&self) -> impl Iterator<Item = (u64, Arc<TemplateAnalysis>)> {
         let entries = self.by_template.iter();
         entries.filter_map(|((template, _), entry)| match &entry.progress {
-            AnalysisProgress::Done(analysis, _) => Some((*template, Arc::clone(analysis))),
+            AnalysisProgress::Done(done) => Some((*template, Arc::clone(&done.result))),
             AnalysisProgress::Pending
-            | AnalysisProgress::Running
+            | AnalysisProgress::Running(_)
             | AnalysisProgress::Delayed(_) => None,
         })
     }

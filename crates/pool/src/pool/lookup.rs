@@ -1,6 +1,6 @@
 //! Access of clients to the facts that the pool has got from PostgreSQL.
 
-use super::{AnalysisState, Pool};
+use super::{AnalysisState, Inner, Pool};
 use crate::server::ServerConn;
 use paceline_batch::analysis::TemplateAnalysis;
 use paceline_batch::template_stats::TemplateStats;
@@ -25,12 +25,23 @@ impl Pool {
     ) -> (AnalysisState, Arc<TemplateStats>) {
         // Computed before the lock is taken: it reads the whole text.
         template.name();
-        self.lock().analyses.of(template, settings)
+        let mut inner = self.lock();
+        let redefined = self.redefined(&inner);
+        inner.analyses.of(template, settings, redefined)
+    }
+
+    /// The time before which no statement may have been found to be a read for replicas; 0 without replicas.
+    pub(super) fn redefined(&self, inner: &Inner) -> u64 {
+        match inner.servers.hosts {
+            Some(_) => self.shared.last_redefinition(),
+            None => 0,
+        }
     }
 
     /// Notes that PostgreSQL is being asked about a template.
     pub(crate) fn analysis_started(&self, template: u64, settings: u64) {
-        self.lock().analyses.started(template, settings);
+        let now = self.shared.templates.new_id();
+        self.lock().analyses.started(template, settings, now);
     }
 
     /// Waits for a running analysis. After a short time, returns [`AnalysisState::Pending`] instead. Without the result, requests on

@@ -78,7 +78,11 @@ impl Pool {
     /// the shard is not in force: the statement that the primary executes then begins it.
     pub fn group_on_replica(&self, request: &mut PlannedRequest) -> Option<GroupId> {
         let (template, settings) = (request.template.id, request.settings.id);
-        let analysis = self.lock().analyses.in_force(template, settings)?;
+        let analysis = {
+            let inner = self.lock();
+            let redefined = self.redefined(&inner);
+            inner.analyses.in_force(template, settings, redefined)?
+        };
         // Its group needs what is decided about it.
         analysis.decide(request, self.policy());
         analysis.group_on_replica(request)

@@ -9,6 +9,7 @@ use paceline_batch::group_limit::FlightId;
 use paceline_batch::line::NextStep;
 use paceline_config::Config;
 use paceline_net::Stream;
+use paceline_relay::relay::Ddl;
 use paceline_relay::sequences::SequenceToken;
 use paceline_relay::server::{AcceptedParse, StatementKey};
 use paceline_wire::ErrorResponse;
@@ -211,7 +212,7 @@ async fn only_a_parse_that_was_written_after_ddl_found_its_changes() {
     let pool = pool_with("");
     let shared = &pool.shared;
     let (before, during) = (shared.templates.new_id(), shared.templates.new_id());
-    shared.ddl_ended();
+    shared.ddl_ended(Ddl::Relations);
     // Their answers arrive after the DDL.
     pool.add_accepted(&[accepted(during), accepted(before)]);
     assert!(pool.has_accepted(7, 0, 0));

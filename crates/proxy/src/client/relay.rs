@@ -156,8 +156,8 @@ impl<'a> RelayTask<'a> {
             spans.end(self.client, relayed.as_ref().err().map(|(_, end)| end));
         }
         self.add_accepted();
-        if self.relay.has_open_ddl() {
-            self.client.pool.shared.ddl_ended();
+        if let Some(ddl) = self.relay.open_ddl() {
+            self.client.pool.shared.ddl_ended(ddl);
         }
         for lost in self.relay.warned() {
             let address = self.client.pool.address();

@@ -2,29 +2,56 @@
 
 use paceline_wire::backend::Status;
 
+/// A change of the catalog. The later one is the greater one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ddl {
+    /// Tables, indexes or sequences come or go, as temporary ones do often. A read that a replica may answer remains such a read, or
+    /// fails there.
+    Relations,
+    /// Any other: a name may mean something else, for example a view that calls functions.
+    Meanings,
+}
+
 /// Notes whether the client's transactions may have changed the catalog.
 #[derive(Debug, Default)]
 pub(super) struct DdlProgress {
-    /// The open transaction may have changed the catalog.
-    pub(super) open: bool,
-    /// A transaction that may have changed the catalog has ended.
-    pub(super) ended: bool,
+    /// The change that the open transaction may have made.
+    pub(super) open: Option<Ddl>,
+    /// The change that a transaction which has ended may have made.
+    pub(super) ended: Option<Ddl>,
 }
 
 impl DdlProgress {
     /// A command has completed; `command` is the body of its `CommandComplete`.
     pub(super) fn executed(&mut self, command: &[u8]) {
-        self.open |= may_change_catalog(command);
+        if may_change_catalog(command) {
+            self.open = self.open.max(Some(kind(command)));
+        }
     }
 
     /// The server has reported this transaction status.
     pub(super) fn ready(&mut self, status: Status) {
-        if self.open && status == Status::Idle {
-            *self = Self {
-                open: false,
-                ended: true,
-            };
+        if status == Status::Idle {
+            self.ended = self.ended.max(self.open.take());
         }
+    }
+}
+
+/// The change that a command with this tag may make. `CALL` counts as the functions that a `SELECT` calls: what they execute is not
+/// known, and many applications call procedures all the time.
+fn kind(command: &[u8]) -> Ddl {
+    match command.strip_suffix(b"\0").unwrap_or(command) {
+        b"CREATE TABLE"
+        | b"DROP TABLE"
+        | b"CREATE INDEX"
+        | b"DROP INDEX"
+        | b"REINDEX"
+        | b"CREATE SEQUENCE"
+        | b"DROP SEQUENCE"
+        | b"REFRESH MATERIALIZED VIEW"
+        | b"COMMENT"
+        | b"CALL" => Ddl::Relations,
+        _ => Ddl::Meanings,
     }
 }
 

@@ -106,3 +106,29 @@ fn a_client_that_is_serializable_by_default_reads_on_the_primary() {
     let tried = pair.paceline.logged("cannot use serializable mode");
     assert!(!tried, "a read was sent to the replica");
 }
+
+/// The next client must not have the replica execute what the name means now.
+#[test]
+fn ddl_ends_the_verdict_that_a_statement_only_reads() {
+    let Some(pair) = Pair::reading(&["reads=any", "max_lag=0"]) else {
+        return;
+    };
+    let job = "SELECT * FROM job";
+    let (mut client, mut other) = (pair.client(), pair.client());
+    client.ok("CREATE TABLE job (a bool)");
+    pair.await_replica(&mut other, job);
+    client
+        .ok("CREATE TEMP TABLE mine AS SELECT 1; CREATE TEMP TABLE more (a int); DROP TABLE more");
+    let before = pair.reads();
+    other.ok(job);
+    assert_eq!(pair.reads(), before + 1, "other tables change nothing");
+    client.ok(
+        "ALTER TABLE job RENAME TO old; CREATE VIEW job AS SELECT pg_try_advisory_lock(1) AS a",
+    );
+    pair.await_replay();
+    for _ in 0..5 {
+        assert_eq!(other.value(job), "t");
+    }
+    assert_eq!(pair.reads(), before + 1);
+    pair.await_replica(&mut other, "SELECT * FROM old");
+}

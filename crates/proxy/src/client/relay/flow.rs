@@ -304,8 +304,8 @@ impl RelayTask<'_> {
         }
         // Before the client gets the answer.
         client.pool.committed(*sent_at, relay.take_commits());
-        if relay.take_ended_ddl() {
-            client.pool.shared.ddl_ended();
+        if let Some(ddl) = relay.take_ended_ddl() {
+            client.pool.shared.ddl_ended(ddl);
         }
         if relay.has_accepted_many() {
             client.pool.add_accepted(&relay.take_accepted());

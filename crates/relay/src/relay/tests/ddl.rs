@@ -1,6 +1,7 @@
 //! Transactions that count as DDL.
 
 use super::test_relay::TestRelay;
+use crate::relay::Ddl;
 use paceline_testing::messages::client::*;
 use paceline_testing::messages::server::*;
 
@@ -8,7 +9,7 @@ use paceline_testing::messages::server::*;
 fn executed(test: &mut TestRelay, text: &str, tag: &str, status: char) -> bool {
     test.client([query(text)]);
     test.server([complete(tag), ready(status)]);
-    test.relay.take_ended_ddl()
+    test.relay.take_ended_ddl().is_some()
 }
 
 #[test]
@@ -25,11 +26,25 @@ fn ddl_counts_when_its_transaction_ends() {
     test.next_relay();
     assert!(!executed(&mut test, "BEGIN", "BEGIN", 'T'));
     assert!(!executed(&mut test, "DROP TABLE a", "DROP TABLE", 'T'));
-    assert!(test.relay.has_open_ddl());
+    assert!(test.relay.open_ddl().is_some());
     assert!(!executed(&mut test, "UPDATE b SET c = 1", "UPDATE 1", 'T'));
     assert!(executed(&mut test, "COMMIT", "COMMIT", 'I'));
-    assert!(!test.relay.has_open_ddl());
-    assert!(!test.relay.take_ended_ddl(), "it is returned once");
+    assert!(test.relay.open_ddl().is_none());
+    assert!(test.relay.take_ended_ddl().is_none(), "it is returned once");
+}
+
+#[test]
+fn the_greatest_change_of_a_transaction_counts() {
+    let mut test = TestRelay::new();
+    for (tag, status) in [("BEGIN", 'T'), ("CREATE VIEW", 'T'), ("DROP TABLE", 'T')] {
+        assert!(!executed(&mut test, "/* any */", tag, status));
+    }
+    test.client([query("COMMIT")]);
+    test.server([complete("COMMIT"), ready('I')]);
+    assert_eq!(test.relay.take_ended_ddl(), Some(Ddl::Meanings));
+    test.client([query("CREATE TEMP TABLE a ()")]);
+    test.server([complete("CREATE TABLE"), ready('I')]);
+    assert_eq!(test.relay.take_ended_ddl(), Some(Ddl::Relations));
 }
 
 #[test]
