@@ -37,7 +37,10 @@ fn a_plan_that_is_stale_on_the_replica_is_no_answer() {
         });
         pair.pause_replay();
         client.ok("ALTER TABLE t ADD c int");
-        let described = describes.then(|| describe(b'S', "s")).unwrap_or_default();
+        let described = match describes {
+            true => describe(b'S', "s"),
+            false => Vec::new(),
+        };
         let prepare = [parse("s", ALL, &[]), described, sync()].concat();
         client.ask(&prepare).expect_ok("Parse");
         let read = [bind("", "s", &[Some("1")]), execute("", 0), sync()].concat();
