@@ -61,6 +61,8 @@ fn may_change_catalog(command: &[u8]) -> bool {
     let command = command.strip_suffix(b"\0").unwrap_or(command);
     let word = command.split(|byte| *byte == b' ').next();
     match word.unwrap_or_default() {
+        // The text was empty.
+        b"" => false,
         b"SELECT" | b"INSERT" | b"UPDATE" | b"DELETE" | b"MERGE" | b"COPY" | b"BEGIN"
         | b"START" | b"ROLLBACK" | b"SAVEPOINT" | b"RELEASE" | b"SET" | b"RESET" | b"SHOW"
         | b"DECLARE" | b"FETCH" | b"MOVE" | b"CLOSE" | b"PREPARE" | b"DEALLOCATE" | b"EXPLAIN"

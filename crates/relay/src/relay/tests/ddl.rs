@@ -34,6 +34,14 @@ fn ddl_counts_when_its_transaction_ends() {
 }
 
 #[test]
+fn an_empty_text_changes_nothing() {
+    let mut test = TestRelay::new();
+    test.client([query("")]);
+    test.server([vec![b'I', 0, 0, 0, 4], ready('I')]);
+    assert_eq!(test.relay.take_ended_ddl(), None);
+}
+
+#[test]
 fn the_greatest_change_of_a_transaction_counts() {
     let mut test = TestRelay::new();
     for (tag, status) in [("BEGIN", 'T'), ("CREATE VIEW", 'T'), ("DROP TABLE", 'T')] {
