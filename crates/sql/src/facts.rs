@@ -16,6 +16,7 @@ mod numbers;
 pub mod session;
 pub mod sharding;
 mod stored_calls;
+mod stored_time;
 mod subscription;
 mod table;
 #[cfg(test)]
@@ -41,8 +42,8 @@ pub use named_tables::named_tables_sql;
 pub use names::Names;
 pub use numbers::{no_numbers_read_sql, quiet_tables_sql};
 pub use session::{PINNED_FORMS_SQL, TIMEOUTS_SQL};
-pub(crate) use stored_calls::reads_moment_sql;
 pub use stored_calls::{Evaluated, no_context_read_sql};
+pub(crate) use stored_time::reads_moment_sql;
 pub use subscription::{
     DATABASE_SQL, SubscriptionSide, fingerprint_sql, portable_sql, publications_sql, readers_sql,
     slot_sql, subscribed_columns_sql, subscribed_states_sql, subscription_sql, user_defined_sql,

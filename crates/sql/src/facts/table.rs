@@ -5,7 +5,7 @@ use super::catalog::{
 };
 use super::catalog_version::{CatalogVersion, Extent};
 use super::collation::Collation;
-use super::stored_calls::reads_moment_sql;
+use super::stored_time::reads_moment_sql;
 use crate::name::Name;
 use crate::quote::quote_ident;
 
