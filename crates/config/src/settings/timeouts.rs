@@ -32,7 +32,7 @@ section! {
         /// A database without an entry of its own (`*`) is forgotten, with its statistics, after this time without
         /// clients and server connections; 0 keeps it
         autodb_idle_timeout: Duration = Duration::from_secs(3600), timeout(), pgbouncer("3600");
-        /// A cancel request that the server has not accepted after this time is dropped; 0 is no limit
+        /// A cancel request that the server has not accepted after this time is dropped, and its server connection is closed at the end of the request; 0 is no limit
         cancel_wait_timeout: Duration = Duration::from_secs(10), timeout(), pgbouncer("10");
     }
 }
