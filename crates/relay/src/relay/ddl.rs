@@ -37,21 +37,17 @@ impl DdlProgress {
     }
 }
 
-/// The change that a command with this tag may make. `CALL` counts as the functions that a `SELECT` calls: what they execute is not
-/// known, and many applications call procedures all the time.
+/// The change that a command with this tag may make. `CALL` and `DO` count as the functions that a `SELECT` calls: what they execute
+/// is not known, and many applications send them all the time, as they do `COMMIT PREPARED`.
 fn kind(command: &[u8]) -> Ddl {
-    match command.strip_suffix(b"\0").unwrap_or(command) {
-        b"CREATE TABLE"
-        | b"DROP TABLE"
-        | b"CREATE INDEX"
-        | b"DROP INDEX"
-        | b"REINDEX"
-        | b"CREATE SEQUENCE"
-        | b"DROP SEQUENCE"
-        | b"REFRESH MATERIALIZED VIEW"
-        | b"COMMENT"
-        | b"CALL" => Ddl::Relations,
-        _ => Ddl::Meanings,
+    let command = command.strip_suffix(b"\0").unwrap_or(command);
+    let mut words = command.split(|byte| *byte == b' ');
+    let verb = words.next().unwrap_or_default();
+    let object = words.next().unwrap_or_default();
+    match (verb, object) {
+        (b"CREATE" | b"DROP", b"TABLE" | b"INDEX" | b"SEQUENCE") => Ddl::Relations,
+        (b"CREATE" | b"ALTER" | b"DROP" | b"IMPORT" | b"REASSIGN", _) => Ddl::Meanings,
+        _ => Ddl::Relations,
     }
 }
 

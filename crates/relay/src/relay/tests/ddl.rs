@@ -71,3 +71,26 @@ fn a_command_counts_unless_it_is_known_not_to_change_the_catalog() {
         assert_eq!(executed(&mut test, "/* any */", tag, 'I'), changes, "{tag}");
     }
 }
+
+/// Applications send them all the time, and replicas go on serving reads.
+#[test]
+fn only_definitions_change_what_names_mean() {
+    for (tag, change) in [
+        ("ALTER TABLE", Ddl::Meanings),
+        ("CREATE FUNCTION", Ddl::Meanings),
+        ("DROP SCHEMA", Ddl::Meanings),
+        ("IMPORT FOREIGN SCHEMA", Ddl::Meanings),
+        ("CREATE INDEX", Ddl::Relations),
+        ("COMMIT PREPARED", Ddl::Relations),
+        ("CALL", Ddl::Relations),
+        ("DO", Ddl::Relations),
+        ("GRANT", Ddl::Relations),
+        ("LOAD", Ddl::Relations),
+        ("REFRESH MATERIALIZED VIEW", Ddl::Relations),
+    ] {
+        let mut test = TestRelay::new();
+        test.client([query("/* any */")]);
+        test.server([complete(tag), ready('I')]);
+        assert_eq!(test.relay.take_ended_ddl(), Some(change), "{tag}");
+    }
+}
