@@ -59,10 +59,17 @@ struct ReportedParameters {
 
 struct TemplateEntry {
     progress: AnalysisProgress,
-    /// The last result, if shards use it until PostgreSQL has answered again.
-    last: Option<Arc<TemplateAnalysis>>,
+    /// The result before, if shards may use it.
+    last: Option<LastAnalysis>,
     /// `None` if the statistics were dropped.
     stats: Weak<TemplateStats>,
+}
+
+/// A result that has expired.
+struct LastAnalysis {
+    result: Arc<TemplateAnalysis>,
+    /// Whether PostgreSQL could not answer in time when it was asked again. Before that, statements wait for its answer.
+    is_used: bool,
 }
 
 enum AnalysisProgress {
@@ -115,12 +122,16 @@ impl TemplateEntry {
         }
     }
 
-    /// The result that shards may use until PostgreSQL has answered again.
-    fn into_last(self) -> Option<Arc<TemplateAnalysis>> {
+    /// The result that shards may use if PostgreSQL cannot answer again.
+    fn into_last(self) -> Option<LastAnalysis> {
         match self.progress {
             AnalysisProgress::Done(done) => {
                 let result = done.result;
-                result.portable_table.is_some().then_some(result)
+                let last = LastAnalysis {
+                    result,
+                    is_used: false,
+                };
+                last.result.portable_table.is_some().then_some(last)
             }
             AnalysisProgress::Pending
             | AnalysisProgress::Running(_)
@@ -230,6 +241,7 @@ impl Analyses {
 
     /// An analysis has ended without a result. The next client asks again, after a while if shards use the last result.
     pub(super) fn failed(&mut self, template: u64, settings: u64) {
+        self.use_last(template, settings);
         match self.by_template.get_mut(&(template, settings)) {
             Some(entry) if entry.last.is_some() => {
                 entry.progress = AnalysisProgress::Delayed(clock::now());
@@ -238,9 +250,19 @@ impl Analyses {
         }
     }
 
+    /// PostgreSQL has not answered in time: shards use the last result, if there is one, until it has.
+    pub(super) fn use_last(&mut self, template: u64, settings: u64) {
+        let entry = self.by_template.get_mut(&(template, settings));
+        if let Some(last) = entry.and_then(|entry| entry.last.as_mut()) {
+            last.is_used = true;
+        }
+    }
+
     /// The last result of an analysis that is being repeated, if shards use it meanwhile.
     pub(super) fn last(&self, template: u64, settings: u64) -> Option<Arc<TemplateAnalysis>> {
-        self.by_template.get(&(template, settings))?.last.clone()
+        let last = self.by_template.get(&(template, settings))?.last.as_ref();
+        let used = last.filter(|last| last.is_used);
+        used.map(|last| Arc::clone(&last.result))
     }
 
     /// The result of an analysis that is done and need not be repeated. As opposed to [`Analyses::of`], does not ask the caller to analyze the

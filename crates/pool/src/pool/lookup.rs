@@ -55,13 +55,17 @@ impl Pool {
     }
 
     /// Waits for the analysis that another client has taken on, also if it has not begun: until then the coordinator would execute
-    /// statements that run on shards.
+    /// statements that run on shards. If it takes too long or fails, shards use the last result ([`Pool::last_analysis`]).
     pub async fn analysis_ended(&self, template: &Arc<Template>, settings: u64) -> AnalysisState {
         let ended = self.analysis_when(template, settings, |state| {
             matches!(state, AnalysisState::Done(_) | AnalysisState::Needed)
+                || self.last_analysis(template.id, settings).is_some()
         });
         let analysis = tokio::time::timeout(SHARD_ANALYSIS_AWAITED_MAX, ended).await;
-        analysis.unwrap_or(AnalysisState::Pending)
+        analysis.unwrap_or_else(|_| {
+            self.lock().analyses.use_last(template.id, settings);
+            AnalysisState::Pending
+        })
     }
 
     async fn analysis_when(
@@ -80,7 +84,7 @@ impl Pool {
         }
     }
 
-    /// The last result of an analysis that is being repeated. Shards use it until the analysis has ended: PostgreSQL does not answer while
+    /// The last result of an analysis that cannot be repeated now. Shards use it until it has been: PostgreSQL does not answer while
     /// the table is locked, and statements that wait for the lock may occupy all connections.
     pub fn last_analysis(&self, template: u64, settings: u64) -> Option<Arc<TemplateAnalysis>> {
         self.lock().analyses.last(template, settings)

@@ -38,7 +38,7 @@ impl Client {
             let settings = request.settings.id;
             let (mut state, stats) = self.pool.analysis(&request.template, settings);
             request.stats = Some(stats);
-            let last = match may_use_shard {
+            let mut last = match may_use_shard {
                 true => self.last_analysis(&mut state, &request),
                 false => None,
             };
@@ -55,6 +55,9 @@ impl Client {
                     Some(state) => state,
                     None => return self.handle_wait_result(WaitResult::cancelled()).await,
                 };
+                if may_use_shard {
+                    last = self.last_analysis(&mut state, &request);
+                }
             }
             if let Some(read) = self.replica_read(&state, &request) {
                 // Its group needs what is decided about it.
@@ -117,32 +120,35 @@ impl Client {
         }
         let (template, settings) = (request.template.id, request.settings.id);
         let last = self.pool.last_analysis(template, settings)?;
+        self.begin_analysis(state, request);
+        Some(last)
+    }
+
+    /// Begins an analysis for which no client waits, if the caller must.
+    fn begin_analysis(&self, state: &mut AnalysisState, request: &PlannedRequest) {
         if matches!(state, AnalysisState::Needed) {
             let task = AnalysisTask::new(&self.pool, request);
             tokio::spawn(Arc::clone(&self.pool).analyze(task));
             *state = AnalysisState::Pending;
         }
-        Some(last)
     }
 
-    /// Waits shortly for the end of an analysis that runs. If the statement may run on a shard, waits for it in any case, and begins
-    /// it. `None`: the client has cancelled its request.
+    /// Waits shortly for the end of an analysis that runs. If the statement may run on a shard, waits longer, and begins it.
+    /// `None`: the client has cancelled its request.
     async fn await_analysis(
         &self,
-        state: AnalysisState,
+        mut state: AnalysisState,
         request: &PlannedRequest,
     ) -> Option<AnalysisState> {
         let (pool, template) = (&self.pool, &request.template);
         let settings = request.settings.id;
         let ended = async {
-            match (state, self.may_use_shard(request)) {
-                (AnalysisState::Needed, true) => {
-                    let task = AnalysisTask::new(pool, request);
-                    Arc::clone(pool).analyze(task).await;
-                    pool.analysis(template, settings).0
+            match self.may_use_shard(request) {
+                true => {
+                    self.begin_analysis(&mut state, request);
+                    pool.analysis_ended(template, settings).await
                 }
-                (_, true) => pool.analysis_ended(template, settings).await,
-                (_, false) => pool.analysis_soon(template, settings).await,
+                false => pool.analysis_soon(template, settings).await,
             }
         };
         self.registration

@@ -57,11 +57,13 @@ async fn shards_use_an_analysis_until_there_is_another() {
     assert!(matches!(scene.state(), AnalysisState::Done(_)));
     pass(REFUSAL_LASTS).await;
     // The table is locked, or there is no connection.
-    for _ in 0..10 {
+    for round in 0..10 {
+        // At first its answer is awaited.
+        let of_shards = (round > 0).then_some(7);
         assert!(matches!(scene.state(), AnalysisState::Needed));
-        assert_eq!(scene.of_shards(), Some(7));
+        assert_eq!(scene.of_shards(), of_shards);
         scene.pool.analysis_started(scene.template.id, SETTINGS);
-        assert_eq!(scene.of_shards(), Some(7));
+        assert_eq!(scene.of_shards(), of_shards);
         scene.fail();
         assert!(matches!(scene.state(), AnalysisState::Pending));
         assert_eq!(scene.of_shards(), Some(7));
@@ -90,10 +92,27 @@ async fn a_forgotten_analysis_is_used_no_more() {
         scene.end(Some(7));
         pass(REFUSAL_LASTS).await;
         assert!(matches!(scene.state(), AnalysisState::Needed));
+        scene.fail();
         assert_eq!(scene.of_shards(), Some(7));
         forget(&scene);
         assert_eq!(scene.of_shards(), None);
         scene.fail();
         assert_eq!(scene.of_shards(), None);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_use_the_last_analysis_if_the_next_one_takes_long() {
+    let scene = Scene::new();
+    scene.state();
+    scene.end(Some(7));
+    pass(REFUSAL_LASTS).await;
+    assert!(matches!(scene.state(), AnalysisState::Needed));
+    assert_eq!(scene.of_shards(), None);
+    let state = scene.pool.analysis_ended(&scene.template, SETTINGS).await;
+    assert!(matches!(state, AnalysisState::Pending));
+    assert_eq!(scene.of_shards(), Some(7));
+    // Then no request waits.
+    let waits = scene.pool.analysis_ended(&scene.template, SETTINGS);
+    assert!(tokio::time::timeout(Duration::ZERO, waits).await.is_ok());
 }
