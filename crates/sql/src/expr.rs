@@ -1,6 +1,7 @@
 //! Expressions over the columns of one row and parameters.
 
 mod children;
+mod later;
 mod numbers;
 mod parts;
 #[cfg(test)]

@@ -61,6 +61,11 @@ pub(crate) fn decides_by_moment(tree: &Record) -> bool {
     }
 }
 
+/// Whether this node itself is a function or a keyword that returns the time more precisely than its day.
+pub(crate) fn is_moment(node: &Record) -> bool {
+    is_read(node, &MOMENTS, FIRST_MOMENT)
+}
+
 fn reads(tree: &Record, functions: &[&str], first_keyword: i64) -> bool {
     tree.any(&|node| is_read(node, functions, first_keyword))
 }

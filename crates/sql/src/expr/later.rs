@@ -14,7 +14,9 @@ impl Expr {
     /// # Errors
     /// [`NotParsed`], if the expression cannot be built.
     pub(crate) fn later(&self) -> Result<Expr, NotParsed> {
-        let sum = Expr::parse("a OPERATOR(pg_catalog.+) '1 microsecond'::pg_catalog.interval")?;
+        // COALESCE in place of parentheses, which the parser's tree does not have.
+        let sum =
+            Expr::parse("COALESCE(a OPERATOR(pg_catalog.+) '1 microsecond'::pg_catalog.interval)")?;
         let mut node = self.node.as_ref().clone();
         delay(&mut node, &sum.node)?;
         Ok(Expr {
@@ -50,16 +52,19 @@ mod tests {
             let column = |name: &str| name.to_owned();
             later.to_sql(&column, &|n| format!("${n}")).unwrap()
         };
-        let microsecond = "operator(pg_catalog.+) '1 microsecond'::pg_catalog.interval";
+        let microsecond = "OPERATOR(pg_catalog.+) '1 microsecond'::interval)";
         for (sql, expected) in [
-            ("at < now()", format!("(at < now() {microsecond})")),
             (
-                "at < CURRENT_TIMESTAMP - $1::interval AND n = 1",
-                format!("(at < (CURRENT_TIMESTAMP {microsecond}) - $1::interval AND n = 1)"),
+                "at < now()",
+                format!("((at) < COALESCE(now() {microsecond})"),
             ),
-            ("at < CURRENT_DATE", "(at < CURRENT_DATE)".to_owned()),
+            (
+                "at < CURRENT_TIMESTAMP - $1 * b",
+                format!("((at) < COALESCE(current_timestamp {microsecond} - ($1) * (b))"),
+            ),
+            ("at < CURRENT_DATE", "((at) < current_date)".to_owned()),
         ] {
-            assert_eq!(later(sql).to_lowercase(), expected.to_lowercase(), "{sql}");
+            assert_eq!(later(sql), expected, "{sql}");
         }
     }
 }

@@ -21,9 +21,6 @@ use crate::type_name::TypeName;
 use crate::update::{Returning, returned_exprs, returned_values};
 use std::collections::BTreeSet;
 
-/// `timestamp`, `timestamptz`.
-const TIMESTAMPS: [u32; 2] = [1114, 1184];
-
 /// Rewrites `take` for many consumers. `onto` is the table to which the rows are moved. `parameters` and `returning`
 /// are the types of the parameters and RETURNING columns.
 ///
@@ -146,43 +143,28 @@ impl<'a> Rewriter<'a> {
     }
 
     /// The conditions for a row that a member has updated. Alone, the next member has a later time than the one that this member
-    /// stored, and in a group it has the same. So a condition that reads the time finds the stored one a microsecond earlier.
+    /// stored, and in a group it has the same. So the conditions read a time that is a microsecond later.
     fn conditions_afterwards(&self) -> Result<Vec<String>, DistributionRefusal> {
         let assignments = self.take.assignments.iter().flatten();
-        let with_time: Vec<&str> = assignments
-            .filter(|(_, value)| value.reads_moment() || value.reads_clock())
-            .map(|(name, _)| name.as_str())
-            .collect();
+        let clock = assignments.filter(|(_, value)| value.reads_clock());
+        let clock: Vec<&String> = clock.map(|(name, _)| name).collect();
         let conditions = self.take.pick.conditions.iter();
         conditions
             .map(|condition| {
-                let columns = condition.columns();
-                let mut stored = columns
-                    .iter()
-                    .filter(|name| with_time.contains(&name.as_str()));
-                let reads_time = condition.reads_moment() || condition.reads_clock();
-                match stored.find(|name| reads_time && !self.is_timestamp(name)) {
-                    Some(name) => return Err(DistributionRefusal::Time(name.clone())),
-                    None if !reads_time => return self.expr(condition, "t", "0"),
-                    None => {}
+                if !condition.reads_moment() {
+                    return self.expr(condition, "t", "0");
                 }
-                let column = |name: &str| {
-                    let column = format!("t.{}", quote_ident(name));
-                    match with_time.contains(&name) {
-                        true => format!(
-                            "({column} OPERATOR(pg_catalog.-) '1 microsecond'::pg_catalog.interval)"
-                        ),
-                        false => column,
-                    }
-                };
-                Ok(condition.to_sql(&column, &|n| self.parameter(n, "0"))?)
+                // The clock of a member that follows is later by more than that.
+                match condition
+                    .columns()
+                    .into_iter()
+                    .find(|name| clock.contains(&name))
+                {
+                    Some(name) => Err(DistributionRefusal::Time(name)),
+                    None => self.expr(&condition.later()?, "t", "0"),
+                }
             })
             .collect()
-    }
-
-    fn is_timestamp(&self, name: &str) -> bool {
-        let column = self.queue.column(name);
-        column.is_some_and(|column| TIMESTAMPS.contains(&column.base_type_oid))
     }
 
     fn build(self, returning: &[TypeName]) -> Result<Distribution, DistributionRefusal> {

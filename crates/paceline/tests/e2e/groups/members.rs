@@ -217,38 +217,63 @@ fn an_upsert_that_returns_whether_it_has_inserted() {
     }
 }
 
-const FEED: &str = "CREATE TABLE feed (id int PRIMARY KEY, last_run timestamptz NOT NULL)";
-const OLD_FEED: &str =
-    "DELETE FROM feed; INSERT INTO feed VALUES (1, '2020-01-01'), (2, '2020-01-02')";
+/// Types of a time, the SQL for the time now, and for five minutes.
+const TIMES: [[&str; 3]; 2] = [
+    ["timestamptz", "now()", "'5 min'::interval"],
+    [
+        "bigint",
+        "(extract(epoch FROM now()) * 1000000)::bigint",
+        "300000000",
+    ],
+];
+
+/// Two rows whose time is long over.
+fn fill_feed(now: &str, minutes: &str) -> String {
+    format!(
+        "DELETE FROM feed; INSERT INTO feed VALUES (1, {now} - 3 * {minutes}), (2, {now} - 2 * {minutes})"
+    )
+}
+
+fn take_from_feed(now: &str, lease: &str) -> String {
+    format!(
+        "UPDATE feed SET last_run = {now} WHERE id = (SELECT id FROM feed WHERE last_run < {now}{lease} ORDER BY last_run LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id"
+    )
+}
 
 /// A row that has been taken can be taken again at once.
 #[test]
 fn a_take_only_of_rows_whose_time_is_over() {
-    let sql = "UPDATE feed SET last_run = now() WHERE id = (SELECT id FROM feed WHERE last_run < now() ORDER BY last_run LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
-    check_as_alone(FEED, OLD_FEED, &[sql; 3], "SELECT id FROM feed");
+    for [time, now, minutes] in TIMES {
+        check_as_alone(
+            &format!("CREATE TABLE feed (id int PRIMARY KEY, last_run {time} NOT NULL)"),
+            &fill_feed(now, minutes),
+            &[take_from_feed(now, "").as_str(); 3],
+            "SELECT id FROM feed",
+        );
+    }
 }
 
 /// It cannot before its lease is over, so that the takes still form a group.
 #[test]
 fn takes_with_a_lease() {
-    let stage = Stage::for_groups();
-    let mut direct = stage.direct();
-    direct.ok(FEED);
-    direct.ok(OLD_FEED);
-    let sql = "UPDATE feed SET last_run = now() WHERE id = (SELECT id FROM feed WHERE last_run < now() - '5 min'::interval ORDER BY last_run LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id";
-    stage.client().ok(sql);
-    stage.await_analysis();
-    direct.ok(OLD_FEED);
-    let mut clients = stage.clients(3);
-    let answers = together(&stage, &mut clients, &vec![query(sql); 3]);
-    let taken: Vec<_> = answers
-        .iter()
-        .flat_map(Reply::rows)
-        .flatten()
-        .flatten()
-        .collect();
-    assert_eq!(taken, ["1", "2"]);
-    stage.assert_grouped(3, 3);
+    for [time, now, minutes] in TIMES {
+        let stage = Stage::for_groups();
+        let (mut direct, fill) = (stage.direct(), fill_feed(now, minutes));
+        direct.ok(&format!(
+            "CREATE TABLE feed (id int PRIMARY KEY, last_run {time} NOT NULL)"
+        ));
+        direct.ok(&fill);
+        let sql = take_from_feed(now, &format!(" - {minutes}"));
+        stage.client().ok(&sql);
+        stage.await_analysis();
+        direct.ok(&fill);
+        let mut clients = stage.clients(3);
+        let answers = together(&stage, &mut clients, &vec![query(&sql); 3]);
+        let rows = answers.iter().flat_map(Reply::rows);
+        let taken: Vec<_> = rows.flatten().flatten().collect();
+        assert_eq!(taken, ["1", "2"]);
+        stage.assert_grouped(3, 3);
+    }
 }
 
 /// The client was told that the parameter is an integer, and sends the bytes of one. Later statements have another type there.
