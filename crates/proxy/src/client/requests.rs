@@ -8,7 +8,7 @@ use super::{Client, ClientEnd, disconnected, shut_down};
 use crate::cancel::ClientState;
 use crate::shared_listen::notification_ready;
 use bytes::{Buf, Bytes, BytesMut};
-use paceline_batch::line::WaitSpec;
+use paceline_batch::line::{WaitSpec, WaiterId};
 use paceline_config::PoolMode;
 use paceline_pool::pool::{CheckoutResult, DisconnectSignal, PooledServer, WaitResult};
 use paceline_pool::stats::{PreparedCounts, first_state};
@@ -24,6 +24,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::Interest;
+use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 /// If the rest of a request that could be grouped does not arrive within this time, the request is relayed: its client waits for
@@ -331,7 +332,20 @@ impl Client {
         let mut receiver = receiver;
         let mut answer = self.answer_prepare(&bytes, self.proxy.shared.last_ddl());
         if answer.is_none() {
-            match tokio::time::timeout(NAMES_WAIT_MAX, &mut receiver).await {
+            let entry = Arc::clone(&self.registration.entry);
+            entry.set_state(ClientState::Waiting(Arc::clone(&self.pool), waiter));
+            let waited = tokio::time::timeout(NAMES_WAIT_MAX, &mut receiver).await;
+            if entry.wait_ended(ClientState::Nothing) {
+                // The request left the line before the cancel request arrived.
+                self.pool.forget(waiter);
+                match waited {
+                    Ok(Ok(WaitResult::Server(server))) => server.give_back(),
+                    Ok(_) => {}
+                    Err(_) => self.leave_line(waiter, receiver).await,
+                }
+                return self.handle_wait_result(WaitResult::cancelled()).await;
+            }
+            match waited {
                 Ok(Ok(WaitResult::Server(server))) => return self.relay_on(server, bytes).await,
                 Ok(Ok(WaitResult::Queued(further))) => receiver = further,
                 Ok(Ok(other)) => return self.handle_wait_result(other).await,
@@ -346,14 +360,19 @@ impl Client {
                 other => self.handle_wait_result(other).await,
             };
         };
+        self.leave_line(waiter, receiver).await;
+        self.count_answered(&bytes, answer.len());
+        self.send(&mut answer).await
+    }
+
+    /// Withdraws a request that needs no server connection any more.
+    async fn leave_line(&self, waiter: WaiterId, receiver: oneshot::Receiver<WaitResult>) {
         if !self.pool.withdraw(waiter)
             && let Ok(WaitResult::Server(server)) = receiver.await
         {
             // A connection became free in the meantime.
             server.give_back();
         }
-        self.count_answered(&bytes, answer.len());
-        self.send(&mut answer).await
     }
 
     /// Answers a request that prepares statements, if PostgreSQL has accepted each of them after this time. `None` also for a text

@@ -170,7 +170,7 @@ impl RelayState {
             self.expect.push_back(Expect::Deallocate);
             return Ok(());
         }
-        context.meet_temporaries(&changes, &self.pinned_for);
+        context.meet_temporaries(&changes, self);
         self.discards_sequences(&changes, single, context);
         let before = out.len();
         self.prepare_under_own_names(&template, context, out);
@@ -426,15 +426,17 @@ impl RelayContext<'_> {
     /// prepared again: PostgreSQL analyses statements again when a session gets its temporary schema, but a server
     /// connection may have that from an earlier client. If it may set a search path that is not known, later statements of the
     /// transaction may create objects in that schema. If it hides settings, statements that are parsed later serve no other client.
-    pub(super) fn meet_temporaries(&mut self, changes: &[SessionChange], pinned_for: &[PinReason]) {
+    pub(super) fn meet_temporaries(&mut self, changes: &[SessionChange], state: &RelayState) {
         let makes = changes.contains(&SessionChange::Pin(PinReason::Temporary));
         let unseen = |c: &SessionChange| {
             matches!(c, SessionChange::Anything | SessionChange::FunctionsCalled)
         };
         let may_make = self.server.had_temporaries && changes.iter().any(unseen);
-        if (makes || may_make) && !pinned_for.contains(&PinReason::Temporary) {
+        if (makes || may_make) && !state.pinned_for.contains(&PinReason::Temporary) {
             self.server.retire_all();
-            self.server.unnamed = None;
+            if !state.has_own_unnamed(self) {
+                self.server.unnamed = None;
+            }
         }
         let unknown = changes.contains(&SessionChange::Anything);
         self.server.had_temporaries |= makes || unknown;

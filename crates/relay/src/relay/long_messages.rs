@@ -66,7 +66,7 @@ impl RelayState {
                     self.refuse_query(RelayRefusal::Unmovable(reason), out);
                     return Ok(false);
                 }
-                context.meet_temporaries(&changes, &self.pinned_for);
+                context.meet_temporaries(&changes, self);
                 out.put_slice(head.bytes);
                 self.expect.push_back(Expect::query((changes, hints)));
             }

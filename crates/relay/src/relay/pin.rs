@@ -93,6 +93,11 @@ impl RelayState {
         self.expect.push_back(Expect::Parse { key, undo, reply });
     }
 
+    /// Whether the server's unnamed statement is that of the client, and only the server knows its text.
+    pub(super) fn has_own_unnamed(&self, context: &RelayContext<'_>) -> bool {
+        self.own_unnamed.is_some() && self.own_unnamed == context.server.unnamed
+    }
+
     /// Whether the server may have statements under the client's own names.
     pub(super) fn has_own_names(&self) -> bool {
         let unmoved = [PinReason::Prepared, PinReason::NotText];

@@ -74,7 +74,7 @@ impl RelayState {
         }
         self.note_draws(self.sequences_of(run, context), context);
         self.discards_sequences(&changes, false, context);
-        context.meet_temporaries(&changes, &self.pinned_for);
+        context.meet_temporaries(&changes, self);
         let drops = changes.iter().any(SessionChange::drops_statements);
         self.marks_listening(&changes, context, out);
         let mut execution = Execution::from((changes, hints));

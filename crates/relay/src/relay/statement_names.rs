@@ -122,8 +122,7 @@ impl RelayState {
         context: &mut RelayContext<'_>,
         out: &mut BytesMut,
     ) -> Vec<u8> {
-        let is_own = self.own_unnamed.is_some() && self.own_unnamed == context.server.unnamed;
-        if name.is_empty() && !is_own {
+        if name.is_empty() && !self.has_own_unnamed(context) {
             // After an error the server may have skipped the message that would have replaced the unnamed statement. If it
             // skips this `Close`, it skips the following messages, too.
             context.server.unnamed = None;

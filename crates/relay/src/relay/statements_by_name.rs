@@ -185,7 +185,7 @@ impl RelayState {
         if known.is_unknown() {
             changes.push(SessionChange::Anything);
         }
-        context.meet_temporaries(&changes, &self.pinned_for);
+        context.meet_temporaries(&changes, self);
         let name = quoted(&known.name);
         self.request.text_shift = Some(TextShift::renamed(text, at, &name));
         let mut query = BytesMut::new();

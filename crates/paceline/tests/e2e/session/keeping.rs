@@ -250,9 +250,11 @@ fn a_statement_that_is_not_utf8_is_executed() {
             let bound = [bind("", name, &[]), execute("", 0), sync()].concat();
             let reply = client.ask(&[not_utf8(name), bound.clone()].concat());
             assert_eq!(letters(&reply), [[Some(vec![0xe9])]], "{mode} {name}");
-            // The statement remains.
-            let reply = client.ask(&bound);
-            assert_eq!(letters(&reply), [[Some(vec![0xe9])]], "{mode} {name}");
+            for _ in 0..3 {
+                // The statement remains.
+                let reply = client.ask(&bound);
+                assert_eq!(letters(&reply), [[Some(vec![0xe9])]], "{mode} {name}");
+            }
         }
         client.ok("SELECT 1");
         client

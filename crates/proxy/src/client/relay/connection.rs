@@ -183,6 +183,10 @@ impl Client {
                 Some(Err(_)) => return Err(ClientEnd::Error(messages::connection_lost())),
                 None => return Err(ClientEnd::Error(messages::timed_out("query timeout"))),
             }
+            if entry.wait_ended(ClientState::Nothing) {
+                self.handle_wait_result(WaitResult::cancelled()).await?;
+                return Ok(None);
+            }
             server = match self.check_out().await? {
                 WaitResult::Server(another) => another,
                 other => {
