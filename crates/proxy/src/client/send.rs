@@ -1,4 +1,4 @@
-//! Answers that a client receives outside relays. A client that does not read delays nothing but itself, and ends when its database does.
+//! Answers that a client receives outside relays. A client that does not read delays nothing but itself, and ends when its database is killed.
 
 use super::end::not_read;
 use super::{Client, ClientEnd, disconnected};
@@ -20,13 +20,13 @@ impl Client {
         }
     }
 
-    /// Waits until the client has received the messages. If the process or the database of the client ends meanwhile, the connection
-    /// ends without an error message, which cannot follow a part of another message.
+    /// Waits until the client has received the messages. If the database of the client is killed meanwhile, the connection ends without
+    /// an error message, which cannot follow a part of another message. A shutdown waits for the client as for a busy one.
     async fn send_slowly(&mut self, messages: &mut impl Buf) -> Result<(), ClientEnd> {
         tokio::select! {
             biased;
             sent = self.stream.write_all(messages) => Ok(sent?),
-            _ = disconnected(&mut self.disconnect, DisconnectSignal::ShutDown) => {
+            _ = disconnected(&mut self.disconnect, DisconnectSignal::Killed) => {
                 Err(not_read())
             }
         }

@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::client::end::ClientEnd;
 use crate::client::idle_timer::idle_session;
 use crate::client::query_timers::{IDLE_SESSION, RelayPhase};
+use bytes::Bytes;
 use paceline_config::PoolMode;
 use paceline_net::optional_timeout;
 use paceline_pool::close_reason;
@@ -78,20 +79,18 @@ impl RelayTask<'_> {
         }
     }
 
-    /// Ends the client's connection with this message, after the bytes that it has not received yet.
+    /// Ends the client's connection for this reason, after the bytes that it has not received yet.
     pub(super) fn end_with(&mut self, why: &str) -> ClientEnd {
-        let mut last = std::mem::take(&mut self.output.bytes);
         // In the middle of a message no other message can be sent.
-        if !self.relay.is_mid_message() {
-            last.extend_from_slice(&match why {
-                IDLE_SESSION => idle_session(),
-                why => messages::timed_out(why),
-            });
-        }
-        ClientEnd::Error(last.freeze())
+        let message = match why {
+            _ if self.relay.is_mid_message() => Bytes::new(),
+            IDLE_SESSION => idle_session(),
+            why => messages::timed_out(why),
+        };
+        self.after_output(ClientEnd::Error(message))
     }
 
-    /// The same for a client that is idle, with the messages of this end.
+    /// This end, after the bytes that the client has not received yet.
     pub(super) fn after_output(&mut self, end: ClientEnd) -> ClientEnd {
         match end {
             ClientEnd::Error(message) => {
