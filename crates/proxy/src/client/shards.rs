@@ -32,7 +32,8 @@ impl Client {
         shards.is_some_and(|shards| shards.may_route(request))
     }
 
-    /// Has the shard of a statement execute it, if it may run there by its analysis: the last one, while that is being repeated. In a transaction that has not begun, the coordinator executes it.
+    /// Has the shard of a statement execute it, if it may run there by its analysis: the last one, while it cannot be repeated. In a
+    /// transaction that has not begun, the coordinator executes it.
     pub(super) async fn try_shard(
         &mut self,
         last: Option<&Arc<TemplateAnalysis>>,

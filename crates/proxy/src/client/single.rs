@@ -151,10 +151,18 @@ impl Client {
                 false => pool.analysis_soon(template, settings).await,
             }
         };
-        self.registration
-            .entry
-            .unless_cancelled(ClientState::Starting, ended)
-            .await
+        let mut found = None;
+        let entry = &self.registration.entry;
+        let result = entry
+            .unless_cancelled(ClientState::Starting, async { found = Some(ended.await) })
+            .await;
+        if result.is_none()
+            && let Some(found) = &mut found
+        {
+            // Other clients count on the one that must analyze the template.
+            self.begin_analysis(found, request);
+        }
+        result.and(found)
     }
 
     /// A statement with which a deferred transaction really begins. It joins no group, which would run outside of the transaction. The
