@@ -165,18 +165,15 @@ impl<'a> Rewriter<'a> {
     /// `RETURNING created = updated` shows which member has inserted the row.
     fn returned_comparison(&self, is_set: &dyn Fn(&String) -> bool) -> Option<String> {
         let times = self.proposal?.times;
-        let computed =
+        let mut computed =
             returned_exprs(&self.update.returning).filter(|expr| expr.as_column().is_none());
-        computed
-            .filter_map(|expr| {
-                let columns = expr.columns();
-                let inserted = columns
-                    .iter()
-                    .find(|name| times.contains(&name.as_str()) && !is_set(name))?;
-                let compares = self.uses_time(expr) || columns.iter().any(is_set);
-                compares.then(|| inserted.clone())
-            })
-            .next()
+        computed.find_map(|expr| {
+            let columns = expr.columns();
+            let is_inserted = |name: &&String| times.contains(&name.as_str()) && !is_set(name);
+            let inserted = columns.iter().find(is_inserted)?;
+            let compares = self.uses_time(expr) || columns.iter().any(is_set);
+            compares.then(|| inserted.clone())
+        })
     }
 
     /// Whether an expression reads the time, also as a value of the row that a member proposes.
